@@ -131,12 +131,18 @@ func TestStepIsUnloadedMeanwhile(t *testing.T) {
 		if err := w.Predict(t.Context(), ask(p, 1, 3)); !errors.Is(err, catalog.ErrNotReady) {
 			t.Errorf("without a step: %v", err)
 		}
+		if why := w.version("p", 1).Stalled; why != `step "rank": model "m1" version 1 does not answer` {
+			t.Errorf("it is shown as %q", why)
+		}
 		w.put("m1", 1, line{2, 0}.engine(), "first")
 		w.choose("m1", 1)
 		w.Follow(w.listing)
 		time.Sleep(time.Minute)
+		if why := w.version("p", 1).Stalled; why != "" {
+			t.Errorf("a minute after the step is back it is shown as %q", why)
+		}
 		if err := w.Predict(t.Context(), ask(p, 1, 3)); err != nil {
-			t.Errorf("a minute after the step is back: %v", err)
+			t.Errorf("and answers with %v", err)
 		}
 	})
 }

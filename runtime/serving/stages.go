@@ -265,6 +265,19 @@ func (v *Version) successors(before *stages) (*stages, error) {
 	return next, nil
 }
 
+// lacks returns which step of a pipeline does not answer, or nil.
+func (v *Version) lacks() *string {
+	if !v.Ready.Load() {
+		return nil
+	}
+	s, err := v.useSteps()
+	if err != nil {
+		return new(err.Error())
+	}
+	s.leave()
+	return nil
+}
+
 // holders are who keeps a version from being closed.
 type holders struct {
 	mu    sync.Mutex
@@ -352,7 +365,10 @@ func (v *Version) unheld(ctx context.Context) {
 		}
 		for _, s := range by {
 			if s.of.stages.Load() == s && s.use() { // else only requests have it
-				if next, _ := s.of.renew(s); next != nil {
+				switch next, err := s.of.renew(s); {
+				case err != nil:
+					v.shared.Owner.Stirred()
+				case next != nil:
 					next.leave()
 				}
 			}
@@ -366,6 +382,7 @@ func (v *Version) unheld(ctx context.Context) {
 					s.leave()
 				}
 			}
+			v.shared.Owner.Stirred()
 		case <-ctx.Done():
 			return
 		}

@@ -4,13 +4,16 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/weftserve/weft/internal/owntime"
 )
 
 // A replica is stalled while nothing can be expected of it: a run of it hangs and no other has ended well for
 // stallTime, runs that hang hold every lane of its device, or its process died and the next one is still not there
 // after stallTime. Most processes are replaced long before that, and requests wait for it: anybody who took the server
 // for unfit because of it would turn a delay into errors. A replica that is stalled remains so until runs can begin
-// again. Time that the process did not have does not count.
+// again. Time that the process did not have does not count. A pipeline whose steps are requests is stalled while the
+// version of a step takes none.
 const stallTime = time.Second
 
 // Stalled returns why the version answers nothing at present, although it takes requests; "" if some replica does.
@@ -63,6 +66,14 @@ func (r *Replica) interrupt() {
 // stall returns why the replica is stalled, or nil. Where it will be stalled if nothing else happens, a timer has the
 // owner review it then.
 func (r *Replica) stall() *string {
+	clock := r.unit.Clock()
+	if r.staged() != nil {
+		why := r.lacks()
+		if why != nil {
+			r.lookAgain(clock, stallTime)
+		}
+		return why
+	}
 	why, since := "its process on %s died and is being started again", r.unit.Meter.Read().Process.Down
 	switch {
 	case r.unit.Hanging() > 0:
@@ -73,15 +84,19 @@ func (r *Replica) stall() *string {
 	case since.IsZero():
 		return nil
 	}
-	clock := r.unit.Clock()
 	if left := stallTime - clock.Since(since); left > 0 && r.stalled.Load() == nil {
-		if r.again != nil {
-			r.again.Stop()
-		}
-		r.again = clock.AfterFunc(left, r.shared.Owner.Stirred)
+		r.lookAgain(clock, left)
 		return nil
 	}
 	return new(fmt.Sprintf(why, r.Device.Name))
+}
+
+// lookAgain has the versions reviewed after that time.
+func (r *Replica) lookAgain(clock *owntime.Clock, after time.Duration) {
+	if r.again != nil {
+		r.again.Stop()
+	}
+	r.again = clock.AfterFunc(after, r.shared.Owner.Stirred)
 }
 
 // Hangs implements execution.Owner: it counts the runs that hang on the device, and has all versions reviewed, because

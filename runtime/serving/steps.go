@@ -105,6 +105,9 @@ func (s *Shared) PredictSteps(ctx context.Context, call *catalog.Call) error {
 	}
 	taken, err := now.useSteps()
 	if err != nil {
+		if now.Stalled() == "" {
+			s.Owner.Stirred()
+		}
 		return fmt.Errorf("model %q version %d: %w: %w", now.Model, now.Number, catalog.ErrNotReady, err)
 	}
 	defer taken.leave()
