@@ -184,6 +184,7 @@ func (s *assembly) buildHouse(context.Context) (err error) {
 		// Nothing is audited before something was loaded.
 		Compared: func(c audit.Comparison) { showNoise(s.mirror, &c) },
 		Tried:    s.measured.Tried,
+		Stepped:  s.measured.Stepped,
 	}
 	s.activity = activity.New()
 	options := shell.Options{Observer: batchObserver{s.measured, s.activity}}

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -32,6 +33,12 @@ func (t *Telemetry) BatchDone(e sharedsched.BatchEvent) {
 	if e.Estimated > 0 && !e.Failed {
 		t.estimateError.Record(ctx, float64(e.DeviceTime)/float64(e.Estimated), s.plain.record...)
 	}
+}
+
+// Stepped measures how long a step of a pipeline took.
+func (t *Telemetry) Stepped(model string, version int64, step string, took time.Duration) {
+	t.steps.Record(context.Background(), took.Seconds(), versionOf(model, version),
+		metric.WithAttributes(attribute.String("step", step)))
 }
 
 // Tried counts a run in quarantine by how it ended, which is one of few constants.

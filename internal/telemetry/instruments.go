@@ -12,7 +12,7 @@ import (
 type instruments struct {
 	flushes, paddingRows, rejected, audited, crashed, tried, denied, unread, degraded, failedOver, shadows, agreed,
 	outcomes, notKept, uploads, uploadBytes metric.Int64Counter
-	batchCost, estimateError, queueWait, duration, batchSeconds, waited, difference, slower metric.Float64Histogram
+	batchCost, estimateError, queueWait, duration, batchSeconds, waited, difference, slower, steps metric.Float64Histogram
 
 	batchSize  metric.Int64Histogram
 	deviceBusy metric.Float64Counter
@@ -54,6 +54,9 @@ func newInstruments(meter metric.Meter) (instruments, error) {
 				"more for that included, by how: crash, hang or memory."),
 		tried: m.counter("weft_quarantine_runs_total",
 			"Runs where nothing else runs, to find what ended the engine's process, by how they ended."),
+		steps: m.histogram("weft_pipeline_step_seconds", seconds,
+			"Time that a step took for a request to a pipeline whose steps run by themselves, in the queue and all its "+
+				"repetitions included."),
 		batchSeconds: m.histogram("weft_batch_cost_seconds", seconds, "Device time of one execution, as measured."),
 		denied: m.counter("weft_access_denied_total",
 			"Requests that were denied, or refused by a quota, by the identity of the access file and why. The "+

@@ -198,6 +198,7 @@ func exercise(t *testing.T, tel *telemetry.Telemetry, models telemetry.Models, h
 	tel.OutcomeNotKept("walker", 3, "too_many_names")
 	tel.Uploaded("ready", 700)
 	tel.Tried("walker", 3, "crashed")
+	tel.Stepped("walker", 3, "see", 2*time.Second)
 	tel.Audited("walker", 3, "equal", 1)
 	tel.Audited("walker", 3, "skipped_budget", 99)
 	err := tel.WatchSources(telemetry.Sources{
@@ -400,6 +401,7 @@ func TestValues(t *testing.T) {
 		"weft_uploads_total{outcome=ready}":                                             "1",
 		"weft_upload_bytes_total{}":                                                     "700",
 		"weft_quarantine_runs_total{end=crashed,model=walker,version=3}":                "1",
+		"weft_pipeline_step_seconds{model=walker,step=see,version=3}":                   "1, sum 2",
 		"weft_batching_audit_total{model=walker,result=equal,version=3}":                "1",
 		"weft_batching_audit_total{model=walker,result=skipped_budget,version=3}":       "99",
 		"weft_connections{}":                                "3",

@@ -96,6 +96,8 @@ type Config struct {
 	Compared func(audit.Comparison)
 	// Tried is serving.Config.Tried. May be nil.
 	Tried func(model string, version int64, end string)
+	// Stepped is serving.Config.Stepped. May be nil.
+	Stepped func(model string, version int64, step string, took time.Duration)
 	// OnChange hears of every new snapshot, from one goroutine at a time and in order; when several follow each other
 	// quickly it hears of the newest. It must not call a method that changes models. May be nil.
 	OnChange func(*catalog.Snapshot)
@@ -162,7 +164,7 @@ func New(cfg Config) *Host {
 	h.serving = serving.NewShared(serving.Config{
 		Owner: owner{h}, Read: cfg.Read, Open: cfg.Open, Fleet: h.fleet, Memory: h.memory, RunTimeout: cfg.RunTimeout,
 		MaxAnswer: cfg.MaxAnswer,
-		Audited:   cfg.Audited, Compared: cfg.Compared, Tried: cfg.Tried, Log: h.log,
+		Audited:   cfg.Audited, Compared: cfg.Compared, Tried: cfg.Tried, Stepped: cfg.Stepped, Log: h.log,
 	})
 	h.published.Store(&catalog.Snapshot{})
 	return h

@@ -19,6 +19,7 @@ import (
 	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
+	"github.com/weftserve/weft/runtime/host"
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
@@ -244,7 +245,10 @@ defaults: {rank: -1}
 // is that of the rows that pass.
 func TestStepsAreCharged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1)
+		steps := map[string]time.Duration{}
+		w := newWorldOf(t, 1, func(c *host.Config) {
+			c.Stepped = func(_ string, _ int64, step string, took time.Duration) { steps[step] += took }
+		})
 		for i, took := range []time.Duration{time.Millisecond, 10 * time.Millisecond} {
 			w.add(fmt.Sprintf("m%d", i), 1, perRow(1, func([]float32) error {
 				time.Sleep(took)
@@ -273,6 +277,9 @@ func TestStepsAreCharged(t *testing.T) {
 		want := requests*time.Millisecond + requests/10*10*time.Millisecond
 		if got := served["identity p@1"]; got < want*9/10 || got > want*11/10 || device < want*9/10 || device > want*11/10 {
 			t.Errorf("the pipeline was charged %v, its calls say %v, want %v", got, device, want)
+		}
+		if look, rank := steps["look"], steps["rank"]; look != requests*time.Millisecond || look != rank {
+			t.Errorf("the steps took %v and %v, want %v each", look, rank, requests*time.Millisecond)
 		}
 		if served["m0@1"]+served["m1@1"] != 0 {
 			t.Errorf("the steps' models were charged %v and %v, want nothing", served["m0@1"], served["m1@1"])

@@ -64,7 +64,7 @@ const (
 	proofTime      = 10 * time.Second
 )
 
-// Config holds the settings of a Shared. All of it but Read, Audited, Compared and Tried is required.
+// Config holds the settings of a Shared. All of it but Read and the functions from Audited on is required.
 type Config struct {
 	Owner  Owner
 	Read   Reader // nil: Open needs no copies
@@ -83,7 +83,10 @@ type Config struct {
 	// Tried is called when a run in quarantine ended: answered, crashed, failed, or undecided where it showed nothing.
 	// From any goroutine; it must not block. May be nil.
 	Tried func(model string, version int64, end string)
-	Log   *slog.Logger
+	// Stepped is called when a step of a pipeline has answered a request, with the time that it took in the queue and in
+	// all its runs. From any goroutine; it must not block. May be nil.
+	Stepped func(model string, version int64, step string, took time.Duration)
+	Log     *slog.Logger
 }
 
 // Shared holds the parts that all versions of an owner have in common. Safe for concurrent use.

@@ -175,6 +175,7 @@ func (st *staged) run(ctx context.Context, i int) error {
 		return nil
 	}
 	var results []tensor.Tensor
+	began := time.Now()
 	for n := range step.Repeat {
 		if results, err = st.ask(ctx, i, step.Repeat-n, inputs); err != nil {
 			return err
@@ -182,6 +183,9 @@ func (st *staged) run(ctx context.Context, i int) error {
 		for in, out := range step.Carry {
 			inputs[at[in]] = results[sig.Output(out)]
 		}
+	}
+	if told := st.shared.Stepped; told != nil && !st.call.Shadow {
+		told(st.call.Version.Model, st.call.Version.Number, step.Name, time.Since(began))
 	}
 	for k, out := range sig.Outputs {
 		st.values[stage.gives[k]] = value{Tensor: results[k], dim: out.BatchDim, rows: rows}

@@ -314,7 +314,7 @@ It was answered after 21 ms: 1.0 ms later than wanted, mostly because of waiting
 			}},
 		})
 		got = strings.Join(h.log.Explain("#9").GetStory(), "\n")
-		for _, want := range []string{"Batch 4 of pick v7 took it", "the last of the 3 executions that its steps ran in"} {
+		for _, want := range []string{"At the end, batch 4 of pick v7 took it", "and ran for 0 us, in 3 executions"} {
 			if !strings.Contains(got, want) {
 				t.Errorf("story:\n%s\nwant %q in it", got, want)
 			}

@@ -41,7 +41,11 @@ func story(r *told, e *weftv1.Explanation, b *batch, lane, step string) []string
 	}
 	say("%s came at %s%s, %s%s.", who, e.GetArrived().AsTime().Format("15:04:05.000"), from, of, asked)
 
-	if r.executions > 0 {
+	switch {
+	case step != "":
+		say("In all, its steps waited %s for their turns and ran for %s, in %s.", took(e.GetStartedMs()-e.GetAdmittedMs()),
+			took(e.GetComputedMs()-e.GetStartedMs()), count(uint32(r.executions), "execution", "executions"))
+	case r.executions > 0:
 		say("It was admitted after %s and waited %s for its turn.", took(e.GetAdmittedMs()),
 			took(e.GetStartedMs()-e.GetAdmittedMs()))
 	}
@@ -58,8 +62,12 @@ func story(r *told, e *weftv1.Explanation, b *batch, lane, step string) []string
 		say("Meanwhile the device %s was used by %s.", r.of.device, strings.Join(held, ", "))
 	}
 	if e.GetBatch() != nil {
-		say("Batch %d%s took it with %s: %s, run as %d. It started then because %s, and it was its turn by the rule %q.",
-			e.GetBatch().GetNumber(), step, count(uint32(b.tasks-1), "other request", "other requests"),
+		which := "Batch"
+		if step != "" {
+			which = "At the end, batch"
+		}
+		say("%s %d%s took it with %s: %s, run as %d. It started then because %s, and it was its turn by the rule %q.",
+			which, e.GetBatch().GetNumber(), step, count(uint32(b.tasks-1), "other request", "other requests"),
 			count(uint32(b.rows), "row", "rows"),
 			b.padded, whys[b.reason], b.rule)
 		expected := ""
@@ -77,10 +85,7 @@ func story(r *told, e *weftv1.Explanation, b *batch, lane, step string) []string
 		say("It ran %s; the batch is no longer remembered. It is charged %s of device time.",
 			took(e.GetComputedMs()-e.GetStartedMs()), took(e.GetChargedMs()))
 	}
-	switch {
-	case step != "":
-		say("That was the last of the %s that its steps ran in.", count(uint32(r.executions), "execution", "executions"))
-	case r.executions > 1 && r.batch > 0:
+	if step == "" && r.executions > 1 && r.batch > 0 {
 		say("Its rows were spread over %d executions, of which this was the last.", r.executions)
 	}
 	s = append(s, outcome(r, e))
