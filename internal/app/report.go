@@ -122,8 +122,15 @@ func (r *report) versions(l modelrepo.Listing, s *catalog.Snapshot, measured sha
 	for _, m := range l.Models {
 		// A model with a selected version could be read, so that listing has added it.
 		at := slices.IndexFunc(r.Models, func(f ModelFindings) bool { return f.Name == m.Name })
-		for _, selected := range m.Selected {
-			v := s.Model(m.Name).Version(selected.Number)
+		served := s.Model(m.Name)
+		if served == nil {
+			continue
+		}
+		for _, v := range served.Versions {
+			selected := func(of modelrepo.Version) bool { return of.Number == v.Number }
+			if !v.StepOnly && !slices.ContainsFunc(m.Selected, selected) { // its fault is in the listing, and reported
+				continue
+			}
 			if v.State != catalog.Ready {
 				r.fault(fmt.Errorf("model %s version %d: %w", v.Model, v.Number, faultOf(v)))
 				continue
@@ -138,7 +145,7 @@ func (r *report) versions(l modelrepo.Listing, s *catalog.Snapshot, measured sha
 			found.Costs = describeCosts(v.Signature, costs[sharedsched.VersionID(v.Scheduler)])
 			r.Models[at].Versions = append(r.Models[at].Versions, found)
 		}
-		r.takeover(s.Model(m.Name))
+		r.takeover(served)
 	}
 }
 

@@ -68,7 +68,7 @@ type Version struct {
 	LoadedAt      time.Time
 	// Scheduler is the version's number in the scheduler's state and events.
 	Scheduler int32
-	// StepOnly: it is served because a pipeline asks it, and is not what the model's policy selects.
+	// StepOnly: it is there only because pipelines ask it as a step, and answers no request that names no version.
 	StepOnly bool
 	// Resident is what answers its requests, for the host that published it; nil: nothing does.
 	Resident any

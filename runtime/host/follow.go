@@ -28,6 +28,7 @@ import (
 //     failed and a newer one is ready, once neither the traffic nor a label names them; one whose directory is gone, as
 //     soon as another one that is selected answers. A version that is gone from the repository with its whole model is
 //     unloaded in any case, unless a repository could not be read or is empty: then nothing is taken to be gone.
+//   - Versions that a pipeline asks as steps are loaded, and stay, as long as it is to be resident, or is.
 //   - Where versions.transition is resource, the versions that are to go are unloaded first, and nothing answers in
 //     between.
 //   - Other changes of a manifest apply from the next batch on.

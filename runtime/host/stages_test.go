@@ -125,7 +125,8 @@ func TestStepIsUnloadedMeanwhile(t *testing.T) {
 		w.add("m1", 1, line{2, 0}.engine(), trustBatches)
 		w.addPipeline(selection)
 		p := w.load("p")
-		w.change("m1", func(m *modelrepo.Model) { m.Selected = nil })
+		w.edit("m1", func(m *modelrepo.Manifest) { m.Versions.Transition = modelrepo.ResourceFirst })
+		w.put("m1", 1, errors.New("cut short"), "second") // the old one makes room for it
 		w.Follow(w.listing)
 		time.Sleep(time.Minute)
 		if err := w.Predict(t.Context(), ask(p, 1, 3)); !errors.Is(err, catalog.ErrNotReady) {
@@ -135,7 +136,6 @@ func TestStepIsUnloadedMeanwhile(t *testing.T) {
 			t.Errorf("it is shown as %q", why)
 		}
 		w.put("m1", 1, line{2, 0}.engine(), "first")
-		w.choose("m1", 1)
 		w.Follow(w.listing)
 		time.Sleep(time.Minute)
 		if why := w.version("p", 1).Stalled; why != "" {

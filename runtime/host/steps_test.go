@@ -456,19 +456,6 @@ func TestStepThatLoadsLong(t *testing.T) {
 	})
 }
 
-// TestStepOnly: a version that is selected for pipelines only answers no request without a version, until the policy
-// selects it.
-func TestStepOnly(t *testing.T) {
-	w := newWorld(t, 1)
-	w.add("m0", 1, line{1, 0}.engine(), trustBatches)
-	for _, only := range []bool{true, false, true} {
-		w.change("m0", func(m *modelrepo.Model) { m.Versions[0].StepOnly = only })
-		if v := w.load("m0"); v.State != catalog.Ready || (w.Snapshot().Model("m0").Newest() == nil) != only {
-			t.Errorf("for pipelines only: %v; it is %v, and the newest is %v", only, v.State, w.Snapshot().Model("m0").Newest())
-		}
-	}
-}
-
 // TestStepsShareBatches: a row of a pipeline runs in one batch with a direct caller's.
 func TestStepsShareBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

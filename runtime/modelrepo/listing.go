@@ -71,8 +71,6 @@ type Version struct {
 	Path string
 	// Pipeline: the version is made of others, which it says. Its Fingerprint covers theirs.
 	Pipeline *Pipeline
-	// StepOnly: it is selected for nothing but to be asked by a pipeline.
-	StepOnly bool
 	// Fingerprint changes when a file of the version does: one is added, removed, replaced or written to. It says
 	// nothing of the content of the files, and is to be compared with those of the same Dir only. Dot files do not
 	// count. "": the version is held back, see [ErrCopying].

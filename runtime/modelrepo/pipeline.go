@@ -330,31 +330,6 @@ func (l *Listing) resolve(s *settling) {
 			m.Missing = missing.Err()
 		}
 	}
-	for _, m := range l.Models {
-		for _, v := range m.Selected {
-			if v.Pipeline != nil && v.Pipeline.Staged() {
-				l.selectSteps(v.Pipeline)
-			}
-		}
-	}
-}
-
-// selectSteps has the versions that a pipeline asks be served, too, whatever the latest ones are.
-func (l *Listing) selectSteps(p *Pipeline) {
-	for _, s := range p.Steps {
-		at, is := l.find(s.Model)
-		if !is {
-			continue
-		}
-		m := &l.Models[at]
-		v, is := find(m.Versions, s.Version)
-		if _, selected := find(m.Selected, s.Version); is && !selected && m.Err == nil && v.Err == nil {
-			v.StepOnly = true
-			m.Versions[slices.IndexFunc(m.Versions, func(o Version) bool { return o.Number == v.Number })] = v
-			m.Selected = append(slices.Clone(m.Selected), v)
-			slices.SortFunc(m.Selected, byNumber)
-		}
-	}
 }
 
 // find returns the place of a model.

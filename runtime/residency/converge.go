@@ -62,10 +62,6 @@ func (m *Model) due(wanted []Candidate) []Candidate {
 func (m *Machine) follow(model *Model, serving []Candidate) (began bool) {
 	for _, c := range serving {
 		v := model.Versions[c.Version.Number]
-		if v.StepOnly != c.Version.StepOnly {
-			v.StepOnly = c.Version.StepOnly
-			m.touch(model, v)
-		}
 		switch {
 		case !sameSettings(v.Resident.Settings, c.Manifest):
 			m.start(model, Reconfigure{c, v.Resident.ID})

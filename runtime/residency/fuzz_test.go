@@ -184,6 +184,8 @@ func (h *history) someModel(name string) residency.ListedModel {
 			v.Err = errors.New("there is no model.onnx")
 		case 1:
 			v.Err, v.Fingerprint = modelrepo.ErrCopying, ""
+		case 2:
+			v.Pipeline = pipeline(fmt.Sprint(string(rune('a'+h.rng.IntN(3))), "/", 1+h.rng.IntN(4)))
 		}
 		versions = append(versions, v)
 	}

@@ -38,6 +38,7 @@ func (m *Machine) meet(l *ListedModel) *Model {
 	model := m.models[l.Name]
 	if model == nil {
 		model = newModel(l.Name, l.Recalled)
+		model.asked = m.asked
 		m.models[l.Name] = model
 	}
 	return model
@@ -68,13 +69,18 @@ func (m *Machine) adopt(model *Model, l *ListedModel) {
 			v.noteFault(&found, l)
 		}
 	}
-	for _, c := range model.wanted() {
-		if model.Versions[c.Version.Number] == nil {
-			model.Versions[c.Version.Number] = &Version{Number: c.Version.Number, State: Loading, Of: c}
-		}
-	}
+	model.showWanted()
 	if overruled && known {
 		m.emit(Keep{model.Name, model.Decided})
+	}
+}
+
+// showWanted shows versions that are to be loaded as loading.
+func (m *Model) showWanted() {
+	for _, c := range m.wanted() {
+		if m.Versions[c.Version.Number] == nil {
+			m.Versions[c.Version.Number] = &Version{Number: c.Version.Number, State: Loading, Of: c}
+		}
 	}
 }
 

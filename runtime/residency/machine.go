@@ -23,7 +23,7 @@
 // if no effect of a model is running, it compares the model's actual state with the wanted one and starts the next
 // step. The steps of one model follow each other in this order: changed settings, unloading, loading, upgrades to
 // better devices, fewer replicas, more replicas. So neither the order in which wishes come matters, nor which step was
-// interrupted. Models do not wait for each other.
+// interrupted. Models do not wait for each other. What a model's pipelines ask of others is wanted there (steps.go).
 //
 // # Invariants
 //
@@ -52,6 +52,7 @@ type Machine struct {
 	back   map[string]int // incarnations of devices that came back, by name
 	// retiring are the replicas that left their versions and are not closed yet.
 	retiring map[ReplicaID]placement.DeviceID
+	asked    map[step]int      // how many models have pipelines that ask it
 	reported map[string]string // the faults in the latest listing, by path
 	short    map[string]bool   // models with a version that may have failed for lack of memory
 	loads    int64             // counts residents
@@ -82,8 +83,8 @@ func New(c Config) *Machine {
 	c.rng = rand.New(rand.NewPCG(c.Seed, c.Seed))
 	return &Machine{
 		config: c, models: map[string]*Model{}, lost: map[placement.DeviceID]error{}, back: map[string]int{},
-		retiring: map[ReplicaID]placement.DeviceID{},
-		short:    map[string]bool{}, touched: map[string]bool{}, visit: map[string]bool{},
+		retiring: map[ReplicaID]placement.DeviceID{}, asked: map[step]int{},
+		short: map[string]bool{}, touched: map[string]bool{}, visit: map[string]bool{},
 	}
 }
 
@@ -104,11 +105,16 @@ func (m *Machine) Retiring() []ReplicaID { return slices.Sorted(maps.Keys(m.reti
 func (m *Machine) Step(now time.Time, e Event) []Effect {
 	m.now, m.effects = now, nil
 	m.apply(e)
+	m.ask(m.visit)
 	m.resolve()
-	for _, name := range slices.Sorted(maps.Keys(m.visit)) {
-		m.converge(m.models[name])
+	for len(m.visit) > 0 {
+		for _, name := range slices.Sorted(maps.Keys(m.visit)) {
+			m.converge(m.models[name])
+		}
+		visited := m.visit
+		m.visit = map[string]bool{}
+		m.ask(visited)
 	}
-	clear(m.visit)
 	m.resolve()
 	names := slices.Sorted(maps.Keys(m.touched))
 	clear(m.touched)
@@ -123,11 +129,12 @@ func (m *Machine) Step(now time.Time, e Event) []Effect {
 	return m.effects
 }
 
-// resolve derives labels and traffic of the models that have changed.
+// resolve derives labels, traffic and the versions that are there for pipelines only, of the models that have changed.
 func (m *Machine) resolve() {
 	for _, name := range slices.Sorted(maps.Keys(m.touched)) {
 		model := m.models[name]
 		model.resolveLabels()
+		model.resolveStepOnly()
 		for _, line := range model.Traffic.resolve(model) {
 			m.log(line)
 		}

@@ -1,6 +1,7 @@
 package residency
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -29,6 +30,8 @@ type Model struct {
 	overrides map[int64]decisions.ByHand
 	waiting   map[int64]int // callers that wait until a version is loaded
 	running   int           // count of the effects that have not ended
+	asks      map[step]bool // the steps of its pipelines
+	asked     map[step]int  // that of the Machine
 }
 
 func newModel(name string, recalled *decisions.Model) *Model {
@@ -67,9 +70,31 @@ func (m *Model) Want(number int64) *Candidate {
 	return nil
 }
 
-// wanted returns the versions that are to be resident, ascending: the ones that the policy selects, and the ones that
-// were asked for by name and are not resident, such as after a restart of the server; overrides count more than either.
+func among(all []Candidate, number int64) bool {
+	return slices.ContainsFunc(all, func(c Candidate) bool { return c.Version.Number == number })
+}
+
+// wanted returns the versions that are to be resident, ascending: the ones that are wanted for themselves, and the ones
+// that pipelines ask as steps, unless somebody unloaded them by override.
 func (m *Model) wanted() []Candidate {
+	all := m.own()
+	if m.listed == nil || len(m.asked) == 0 {
+		return all
+	}
+	for _, v := range m.listed.Versions {
+		said, overridden := m.overrides[v.Number]
+		if v.Err == nil && m.isStep(&v) && !among(all, v.Number) && !(overridden && !said.Loaded) {
+			all = append(all, m.candidate(v))
+		}
+	}
+	slices.SortFunc(all, func(a, b Candidate) int { return cmp.Compare(a.Version.Number, b.Version.Number) })
+	return all
+}
+
+// own returns the versions that are wanted for themselves, ascending: the ones that the policy selects, and the ones
+// that were asked for by name and are not resident, such as after a restart of the server; overrides count more than
+// either.
+func (m *Model) own() []Candidate {
 	if m.listed == nil {
 		return nil
 	}

@@ -126,10 +126,10 @@ func (m *Machine) gaveUp(e GaveUp) {
 	}
 	if v := model.Versions[e.Number]; e.Failed && last && v != nil && v.Resident == nil && v.failure != nil {
 		delete(model.overrides, e.Number)
-		if !model.selected(e.Number) {
+		if !model.selected(e.Number) && !model.isStep(&v.Of.Version) {
 			v.giveUp()
-			m.touch(model, nil)
 		}
+		m.touch(model, nil)
 	}
 	m.visit[e.Model] = true
 }

@@ -176,14 +176,15 @@ func (m *Model) retirable(wanted []Candidate) (retirable []int64, kept map[int64
 	for _, c := range wanted {
 		keep[c.Version.Number] = true
 	}
-	g := m.gaps(wanted)
+	g := m.gaps(m.own())
 	for _, n := range slices.Sorted(maps.Keys(m.Versions)) {
 		v := m.Versions[n]
 		if v.override || m.mustMakeRoom(v, wanted) {
 			retirable = append(retirable, n)
 			continue
 		}
-		if keep[n] || m.mayComeBack(n) {
+		// A step stays for its pipelines also if its files are gone or broken now.
+		if keep[n] || m.mayComeBack(n) || v.Resident != nil && m.isStep(&v.Resident.Of.Version) {
 			continue
 		}
 		by := m.NamedBy(n)
@@ -192,7 +193,7 @@ func (m *Model) retirable(wanted []Candidate) (retirable []int64, kept map[int64
 		switch {
 		case m.listed != nil && len(by) > 0:
 			why = "named by " + strings.Join(by, " and ")
-		case !g.canSpare(n, gone):
+		case !v.StepOnly && !g.canSpare(n, gone):
 			why = fmt.Sprintf("version %s, wanted in its stead, cannot be loaded", list(g.failed))
 		default:
 			retirable = append(retirable, n)

@@ -12,7 +12,8 @@ import (
 
 // ask returns the true form of a line about the state, which begins with its subject:
 //
-//	m/1 ready on gpu0 | m absent           of a version or a model
+//	m/1 ready on gpu0 [for pipelines] | m absent   of a version or a model
+//	asked m/1 BY and BY
 //	cause m/1 TEXT | cause m TEXT | scarce m/1 TEXT | settings m/1 weight=2 proven=1
 //	labels m stable=1 | traffic m a=1 shadow=2 by SetTraffic [waits for 2] | named m/1 BY and BY
 //	unloaded m/3 | rolled back m 3 | rollout m "x" at 2
@@ -49,6 +50,8 @@ func (s *script) ask(line string) string {
 		return strings.TrimSpace("lost " + strings.Join(all, " "))
 	case "known":
 		return strings.TrimSpace("known " + strings.Join(slices.Sorted(maps.Keys(s.machine.Models())), " "))
+	case "asked":
+		return answer(strings.Join(s.machine.AskedBy(model, number), " and "))
 	case "taken out":
 		return fmt.Sprint("taken out ", s.machine.TakenOut())
 	case "loading":
@@ -168,6 +171,9 @@ func (s *script) askVersion(kind, name string, v *residency.Version, answer func
 			for _, replica := range r.Replicas {
 				got = append(got, replica.Device.Name)
 			}
+		}
+		if v.StepOnly {
+			got = append(got, "for pipelines")
 		}
 		return strings.Join(got, " ")
 	}

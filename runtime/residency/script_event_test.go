@@ -271,7 +271,7 @@ func (s *script) observed(kind, model string, number int64, words []string) erro
 
 // models reads several models after each other, each as "m 1 2@b 3! policy=all": its name, its versions and its
 // manifest. A version has files "a" or those named after "@"; with "!" it has no model.onnx, with "~" it is being
-// copied, with "*" it has changed since.
+// copied, with "*" it has changed since. "1>m/2+n/1" is a pipeline that asks these.
 func (s *script) models(words []string) (all []residency.ListedModel) {
 	for len(words) > 0 {
 		n := 1
@@ -355,6 +355,7 @@ func (s *script) model(name string, words []string) residency.ListedModel {
 }
 
 func version(model, word string) modelrepo.Version {
+	word, steps, staged := strings.Cut(word, ">")
 	word, files, _ := strings.Cut(word, "@")
 	number, _ := strconv.ParseInt(strings.TrimRight(word, "!~*"), 10, 64)
 	v := file(model, number, cmp.Or(files, "a"))
@@ -365,6 +366,9 @@ func version(model, word string) modelrepo.Version {
 		v.Err, v.Fingerprint = fmt.Errorf("%s is %w", v.Dir, modelrepo.ErrCopying), ""
 	case strings.HasSuffix(word, "*"):
 		v.Held = true
+	}
+	if staged {
+		v.Pipeline = pipeline(strings.Split(steps, "+")...)
 	}
 	return v
 }

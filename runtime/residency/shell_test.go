@@ -113,7 +113,7 @@ type face struct {
 	state               residency.State
 	cause, path, scarce string
 	again               time.Time
-	out                 bool
+	out, stepOnly       bool
 	resident            int64
 	replicas            [8]residency.ReplicaID
 	manifest            *modelrepo.Manifest
@@ -124,7 +124,9 @@ func show(m *residency.Model) shown {
 		m.Cause, m.Labels, m.Traffic.Public, m.Traffic.WaitsFor, m.Decided.RolledBack, map[int64]face{},
 	}
 	for n, v := range m.Versions {
-		f := face{of: v, revision: v.Revision(), state: v.State, path: v.Of.Path(), manifest: v.Of.Manifest}
+		f := face{
+			of: v, revision: v.Revision(), state: v.State, path: v.Of.Path(), manifest: v.Of.Manifest, stepOnly: v.StepOnly,
+		}
 		f.again, f.out = v.TakenOut()
 		if v.Cause != nil {
 			f.cause = v.Cause.Text
@@ -462,6 +464,17 @@ func listing(name string, manifest modelrepo.Manifest, versions ...modelrepo.Ver
 		}
 	}
 	return residency.ListedModel{Model: m}
+}
+
+// pipeline is one that asks versions, such as "m/1".
+func pipeline(steps ...string) *modelrepo.Pipeline {
+	p := &modelrepo.Pipeline{}
+	for _, name := range steps {
+		s := modelrepo.Step{}
+		s.Model, s.Version = split(name)
+		p.Steps = append(p.Steps, s)
+	}
+	return p
 }
 
 // file is a version directory.

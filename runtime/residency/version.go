@@ -40,7 +40,7 @@ type Version struct {
 	// only a fault to show.
 	Of       Candidate
 	Resident *Resident // takes requests or answers its last ones; nil: nothing does
-	// StepOnly: it is there for pipelines, and answers no request that names no version.
+	// StepOnly: it is there only because pipelines ask it as a step, and answers no request that names no version.
 	StepOnly bool
 
 	latest   int64             // number of the latest resident
