@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/decisions"
@@ -55,7 +54,7 @@ func (h *Host) override(name string, number int64, load bool, by string) error {
 	}
 	h.mu.Lock()
 	err := h.residency.Model(name).MayOverride(found, number, load)
-	if by := h.askedBy(name, number); err == nil && !load && len(by) > 0 {
+	if by := h.residency.AskedBy(name, number); err == nil && !load && len(by) > 0 {
 		err = &catalog.InUseError{Model: name, Version: number, By: by}
 	}
 	if err != nil {
@@ -69,23 +68,6 @@ func (h *Host) override(name string, number int64, load bool, by string) error {
 	h.mu.Unlock()
 	rest()
 	return nil
-}
-
-// askedBy names the pipelines that take requests and ask a version as a step. The caller holds Host.mu.
-func (h *Host) askedBy(name string, number int64) (all []string) {
-	for _, m := range h.residency.Models() {
-		for _, v := range m.Versions {
-			p := v.Of.Version.Pipeline
-			if v.Resident == nil || p == nil || !p.Staged() {
-				continue
-			}
-			if slices.ContainsFunc(p.Steps, func(s modelrepo.Step) bool { return s.Model == name && s.Version == number }) {
-				all = append(all, fmt.Sprintf("pipeline %q version %d", m.Name, v.Number))
-			}
-		}
-	}
-	slices.Sort(all)
-	return all
 }
 
 // await calls over after each change of the model until it says that the outcome is decided, and returns that outcome,

@@ -181,3 +181,26 @@ func TestManyOlderPipelines(t *testing.T) {
 		}
 	})
 }
+
+// TestUnloadStepWhileLoading: a version is not unloaded by hand while a pipeline that asks it is being loaded.
+func TestUnloadStepWhileLoading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		w.addVersions(1)
+		slow := w.engines[w.listing.Models[1].Versions[0].Path].(*fake)
+		w.engine(w.listing.Models[1].Versions[0].Path, func(context.Context) (engine.Opened, error) {
+			time.Sleep(time.Second)
+			o := slow.Open()
+			o.Device = "dev"
+			return o, nil
+		})
+		w.Follow(w.listing)
+		time.Sleep(time.Second / 2)
+		err := w.UnloadVersion(t.Context(), "m", 1)
+		if used, is := errors.AsType[*catalog.InUseError](err); !is || !slices.Equal(used.By, []string{`pipeline "p" version 1`}) {
+			t.Errorf("the error is %v, want one that names the pipeline", err)
+		}
+		time.Sleep(time.Minute)
+		w.ownStep(1)
+	})
+}
