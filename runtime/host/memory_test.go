@@ -3,6 +3,7 @@ package host_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -80,6 +81,27 @@ func TestMemoryBudget(t *testing.T) {
 	w.reconcile()
 	if n := w.Counts(); n.MemoryInUse != 0 {
 		t.Errorf("%d bytes are in use without a version", n.MemoryInUse)
+	}
+}
+
+// TestMemoryOfPipelines: a joined model counts as the models of its steps, once where they are one version.
+func TestMemoryOfPipelines(t *testing.T) {
+	w := newWorldOf(t, 1, func(c *host.Config) { c.MemoryBudget = 20 << 20 })
+	for i, bytes := range []int64{4 << 20, 2 << 20} {
+		w.add(fmt.Sprintf("m%d", i), 1, line{1, 0}.engine(), trustBatches)
+		w.sized(fmt.Sprintf("m%d", i), 1, bytes)
+	}
+	w.addPipeline(`
+steps:
+- {name: a, model: m0, version: 1, inputs: {x: x}}
+- {name: b, model: m1, version: 1, inputs: {x: a.y}}
+- {name: c, model: m0, version: 1, inputs: {x: b.y}}
+outputs: {y: c.y}
+`)
+	w.reconcile()
+	w.states("m0/1 ready", "m1/1 ready", "p/1 ready")
+	if n := w.Counts(); n.MemoryInUse != 18<<20 {
+		t.Errorf("counted %+v, want 18 MiB in use: 9 of the steps' models, and as many of the joined one", n)
 	}
 }
 

@@ -178,12 +178,24 @@ func (h *Host) near(model string, number int64, on *fleet.Device) *serving.Repli
 // synthMemory is the memory that a synthetic model counts as, in bytes, so that a budget bounds their number, too.
 const synthMemory = 1 << 20
 
-// estimate returns how many bytes a version is expected to need, before it is opened.
-func estimate(c *residency.Candidate) int64 {
-	if c.Manifest.Synth != nil {
+// estimate returns how many bytes a version is expected to need, before it is opened. The model that a pipeline's steps
+// are joined into has the weights of all of them; steps of one version share theirs.
+func estimate(c *residency.Candidate) (bytes int64) {
+	switch p := c.Version.Pipeline; {
+	case c.Manifest.Synth != nil:
 		return synthMemory
+	case p == nil:
+		return fleet.Estimate(c.Version.Dir)
+	default:
+		counted := map[string]bool{}
+		for _, s := range p.Steps {
+			if !counted[s.Of.Dir] {
+				bytes += fleet.Estimate(s.Of.Dir)
+			}
+			counted[s.Of.Dir] = true
+		}
+		return bytes
 	}
-	return fleet.Estimate(c.Version.Dir)
 }
 
 // SetMemoryBudget changes Config.MemoryBudget. Versions that failed because it did not suffice are tried again if it
