@@ -146,6 +146,12 @@ func (p *Pipeline) At(file string, faults config.Faults) error {
 	return again.Decode(file, func() config.Faults { return faults })
 }
 
+// print returns the pipeline as pipeline.yaml.
+func (p *Pipeline) print() string {
+	text, _ := config.Print(p) // it has the types that settings have
+	return text
+}
+
 // StepOf splits "step.output"; false: it is an input of the pipeline.
 func (p *Pipeline) StepOf(from string) (step, output string, is bool) {
 	step, output, dotted := strings.Cut(from, ".")
@@ -349,8 +355,11 @@ type resolved struct {
 // are not there: the joined model is a copy, and goes on without them.
 func (l *Listing) resolveVersion(s *settling, m *Model, v *Version) {
 	own := v.Fingerprint
-	prints := fmt.Appendln(nil, own)
 	p := *v.Pipeline
+	if p.faults != nil { // the file of an ensemble is no file of its versions, and has settings, too
+		own += p.print()
+	}
+	prints := fmt.Appendln(nil, own)
 	p.Steps = slices.Clone(p.Steps)
 	var faults config.Faults
 	var copying error
@@ -371,8 +380,7 @@ func (l *Listing) resolveVersion(s *settling, m *Model, v *Version) {
 	switch goesOn := known && before.own == own; {
 	case len(faults) == 0 && copying == nil:
 		if p.faults != nil {
-			text, _ := config.Print(&p) // it has the types that settings have
-			p.Text = []byte(text)
+			p.Text = []byte(p.print())
 		}
 		sum := sha256.Sum256(prints)
 		v.Pipeline, v.Fingerprint = &p, hex.EncodeToString(sum[:16])

@@ -94,6 +94,15 @@ func rename(from, to string) func(*testing.T, string) {
 	}
 }
 
+// ensemble is a config.pbtxt with one step.
+func ensemble(batch int, a, b string) string {
+	return fmt.Sprintf("platform: \"ensemble\"\nmax_batch_size: %d\n"+
+		"input [ { name: \"L\" data_type: TYPE_FP32 dims: 2 }, { name: \"R\" data_type: TYPE_FP32 dims: 2 } ]\n"+
+		"output { name: \"y\" data_type: TYPE_FP32 dims: 2 }\n"+
+		"ensemble_scheduling { step {\nmodel_name: \"m\"\nmodel_version: 1 input_map { key: \"a\" value: %q } "+
+		"input_map { key: \"b\" value: %q } output_map { key: \"y\" value: \"y\" } } }\n", batch, a, b)
+}
+
 const copying = "is still being copied: it changed within the last 1s, and is looked at again when that is over"
 
 // TestWatch polls every 5 s, with scans in between while something is not quiet for 1 s, and so at times that are
@@ -172,6 +181,23 @@ func TestWatch(t *testing.T) {
 				"18.00: n[1] 1B p[1] 1E",
 				"28.00: m[] error: TMP/repo/m " + copying + " n[1] 1B p[1] 1E",
 				"29.00: m[1] 1F n[1] 1B p[1] 1G",
+			},
+		},
+		"an ensemble is wired otherwise, has another setting, and loses its step": {
+			files: map[string]string{"m/1/model.onnx": "m", "e/1/.gitkeep": "", "e/config.pbtxt": ensemble(8, "L", "R")},
+			steps: []step{
+				{5.5, put("e/config.pbtxt", ensemble(8, "R", "L"))},
+				{10.5, put("e/config.pbtxt", ensemble(16, "R", "L"))},
+				{15.5, remove("m")},
+				{20.5, put("e/config.pbtxt", ensemble(16, "L", "R"))},
+			},
+			want: []string{
+				"1.00: e[1] 1A m[1] 1B",
+				"7.00: e[1] 1C m[1] 1B",
+				"13.00: e[1] 1C m[1] 1B",
+				"19.00: e[1] 1C",
+				"25.00: e[] 1D(TMP/repo/e/config.pbtxt:6:1: ensemble_scheduling.step[0].model_name: the repository has no such " +
+					"model; expected the name of one, found \"m\"\n    6 | model_name: \"m\"\n      | ^)",
 			},
 		},
 		"a pipeline comes before its step": {
