@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/weftserve/weft/proto/gen/onnx"
+	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
 // renaming returns what the values of a step are called: as given, its initializers as they are in the merged graph,
@@ -65,9 +66,14 @@ func renameGraph(g *onnx.GraphProto, rename func(string) string) {
 
 // unnamed returns a type without its names of sizes.
 func unnamed(t *onnx.TypeProto) *onnx.TypeProto {
+	return without(t, func(string) bool { return true })
+}
+
+// without returns a type without some names of sizes.
+func without(t *onnx.TypeProto, drop func(name string) bool) *onnx.TypeProto {
 	t = proto.CloneOf(t)
 	for _, d := range t.GetTensorType().GetShape().GetDim() {
-		if d.GetDimParam() != "" {
+		if d.GetDimParam() != "" && drop(d.GetDimParam()) {
 			d.Value = nil
 		}
 	}
@@ -90,7 +96,9 @@ func subgraphs(n *onnx.NodeProto) func(yield func(*onnx.GraphProto) bool) {
 	}
 }
 
-// finish gives the pipeline its outputs, and leaves out what none of them needs.
+// finish gives the pipeline its outputs, and leaves out what none of them needs. It names no sizes of values that nodes
+// read, since a model may give two outputs one name of a size although they differ. That does no harm until another step
+// reads them: ONNX Runtime then puts values into buffers of the wrong size. It infers names from those of the inputs.
 func (m *merger) finish() {
 	graph := m.merged.GetGraph()
 	produced := map[string]bool{}
@@ -98,6 +106,9 @@ func (m *merger) finish() {
 		for _, name := range n.GetOutput() {
 			produced[name] = true
 		}
+	}
+	for _, name := range m.order {
+		graph.Input = append(graph.Input, m.value(name, m.inputs[name]))
 	}
 	outputs := map[string]string{} // values by what they are called from now on
 	for _, name := range slices.Sorted(maps.Keys(m.Outputs)) {
@@ -108,7 +119,11 @@ func (m *merger) finish() {
 		} else {
 			outputs[value] = name
 		}
-		graph.Output = append(graph.Output, m.value(name, input{step, m.step(step).gives[output]}))
+		is := m.value(name, input{step, m.step(step).gives[output]})
+		if m.taken(m.Outputs[name]) {
+			is.Type = unnamed(is.GetType())
+		}
+		graph.Output = append(graph.Output, is)
 	}
 	graph.Node = renamed(graph.GetNode(), func(name string) string {
 		if output, is := outputs[name]; is {
@@ -116,9 +131,6 @@ func (m *merger) finish() {
 		}
 		return name
 	})
-	for _, name := range m.order {
-		graph.Input = append(graph.Input, m.value(name, m.inputs[name]))
-	}
 	known := map[string]bool{}
 	for _, v := range slices.Concat(graph.GetInput(), graph.GetOutput()) {
 		known[v.GetName()] = true
@@ -126,10 +138,19 @@ func (m *merger) finish() {
 	for _, v := range m.known {
 		if outputs[v.name] == "" && v.is != nil && !known[v.name] {
 			known[v.name] = true
-			graph.ValueInfo = append(graph.ValueInfo, m.value(v.name, v.input))
+			is := m.value(v.name, v.input)
+			is.Type = unnamed(is.GetType())
+			graph.ValueInfo = append(graph.ValueInfo, is)
 		}
 	}
 	m.prune()
+}
+
+// taken reports whether a step gets an output of another one.
+func (m *merger) taken(from string) bool {
+	return slices.ContainsFunc(m.Steps, func(s modelrepo.Step) bool {
+		return slices.Contains(slices.Collect(maps.Values(s.Inputs)), from)
+	})
 }
 
 // value says what the type of a value in the merged graph is.
@@ -223,7 +244,7 @@ func functionsOf(model *onnx.ModelProto) map[function]bool {
 	return all
 }
 
-// functions adds the functions of a step's model, under names of their own.
+// functions adds the functions of a step's model, under names of their own, and without what they say of sizes.
 func (m *merger) functions(s *step, model *onnx.ModelProto) {
 	own := functionsOf(model)
 	var name func(nodes []*onnx.NodeProto)
@@ -241,6 +262,7 @@ func (m *merger) functions(s *step, model *onnx.ModelProto) {
 	for _, f := range model.GetFunctions() {
 		f.Name = new(s.Name + "." + f.GetName())
 		name(f.GetNode())
+		f.Node, f.ValueInfo = renamed(f.GetNode(), func(value string) string { return value }), nil
 	}
 	m.merged.Functions = append(m.merged.GetFunctions(), model.GetFunctions()...)
 }

@@ -129,6 +129,7 @@ func (m *merger) read(i int, model *onnx.ModelProto) *step {
 			m.unknown(key, "output", s, out, slices.Sorted(maps.Keys(s.gives)))
 		}
 	}
+	s.forget()
 	return s
 }
 
@@ -187,11 +188,11 @@ func (m *merger) wire(s *step) {
 			continue // a fault already
 		}
 		if is, ok := m.source(key, from, s, in.GetType()); ok {
-			m.meet(key, from, is, s, in.GetType())
+			m.meet(key, from, is, s, in.GetType(), m.sizes.join)
 		}
 	}
 	for in, out := range s.Carry {
-		m.meet(s.key+".carry."+in, s.Name+"."+out, input{s.Name, s.gives[out]}, s, s.typeOf(in))
+		m.meet(s.key+".carry."+in, s.Name+"."+out, input{s.Name, s.gives[out]}, s, s.typeOf(in), size.follows)
 	}
 }
 
@@ -231,7 +232,7 @@ func (m *merger) join(s *step, later []modelrepo.Step) {
 		}
 		node, finals := s.loop(given)
 		for in, final := range finals {
-			m.known = append(m.known, typed{final, input{s.Name, s.typeOf(in)}})
+			m.known = append(m.known, typed{final, input{s.Name, unnamed(s.typeOf(in))}})
 		}
 		graph.Node = append(graph.Node, node)
 		graph.Initializer = append(graph.Initializer, &onnx.TensorProto{

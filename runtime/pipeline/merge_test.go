@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -27,20 +28,28 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files anew; read the difference before committing it")
 
-// merge joins models that sketches describe, as a pipeline.yaml says.
+// merge joins models that sketches describe, as a pipeline.yaml says. After a sketch may stand how the model declares
+// outputs: "-> y[N,T]".
 func merge(t *testing.T, text string, sketches ...string) (*onnx.ModelProto, error) {
+	t.Helper()
+	var models []*onnx.ModelProto
+	for _, s := range sketches {
+		m := &onnx.ModelProto{}
+		s, declared, _ := strings.Cut(s, " -> ")
+		if err := proto.Unmarshal(file(t, s), m); err != nil {
+			t.Fatal(err)
+		}
+		declare(t, m.GetGraph().GetOutput(), declared)
+		models = append(models, m)
+	}
+	return mergeModels(t, text, models...)
+}
+
+func mergeModels(t *testing.T, text string, models ...*onnx.ModelProto) (*onnx.ModelProto, error) {
 	t.Helper()
 	p, err := modelrepo.ReadPipeline("pipeline.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
-	}
-	var models []*onnx.ModelProto
-	for _, s := range sketches {
-		m := &onnx.ModelProto{}
-		if err := proto.Unmarshal(file(t, s), m); err != nil {
-			t.Fatal(err)
-		}
-		models = append(models, m)
 	}
 	for i := range p.Steps {
 		p.Steps[i].Of.Dir = p.Steps[i].Model
@@ -51,6 +60,22 @@ func merge(t *testing.T, text string, sketches ...string) (*onnx.ModelProto, err
 		return faults
 	})
 	return merged, err
+}
+
+// declare gives outputs the types that inputs of a sketch would have.
+func declare(t *testing.T, outputs []*onnx.ValueInfoProto, types string) {
+	t.Helper()
+	if types == "" {
+		return
+	}
+	like := &onnx.ModelProto{}
+	if err := proto.Unmarshal(file(t, "opset 17; "+types+"; weft = Neg(f(0)); weft"), like); err != nil {
+		t.Fatal(err)
+	}
+	for _, in := range like.GetGraph().GetInput() {
+		at := slices.IndexFunc(outputs, func(out *onnx.ValueInfoProto) bool { return out.GetName() == in.GetName() })
+		outputs[at].Type = in.GetType()
+	}
 }
 
 func file(t *testing.T, text string) []byte {
@@ -177,6 +202,154 @@ func TestRewritten(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSizes has steps after whose first one a value grows, or whose models call sizes alike that differ: no buffer of
+// ONNX Runtime is taken for one of another size, and outputs bear the names of inputs only where they are as long.
+func TestSizes(t *testing.T) {
+	const (
+		before = "- {name: b, model: b, version: 1, inputs: {x: x}}\n"
+		grows  = "- {name: a, model: a, version: 1, inputs: {x: b.z}, repeat: 3, carry: {x: y}}\n"
+		after  = "- {name: c, model: c, version: 1, inputs: {x: a.y}}\n"
+		next   = "- {name: c, model: c, version: 1, inputs: {x: b.z}}\n"
+		plain  = "opset 17; x[N,T,2]; z = Add(Neg(x), 1.0); z"
+		cache  = "opset 17; x[N,T,2]; y = Concat{axis=1}(x, Relu(x)); w = Add(Neg(Relu(x)), 1.0); y, w"
+		fill   = "opset 17; x[N,T,2]; y = Add(<2,3,2>, ReduceSum(x, [1])); w = Neg(x); y, w"
+		double = "opset 17; x[N,T,2]; h = Add(Neg(x), 1.0); z = Concat{axis=1}(h, h); z -> z[N,T,2]"
+		chain  = "opset 17; x[N,T,2]; y = Sub(Mul(Add(Neg(Relu(x)), 1.0), 2.0), 1.0); y"
+	)
+	for _, tt := range []struct {
+		about, steps, outputs string
+		models                []string
+		want                  string
+	}{
+		{
+			"the last run gives more", before + grows, "o: a.y, w: a.w",
+			[]string{plain, cache},
+			"[N,T,2] gives o[?,?,2] {2,8,2}, w[?,?,2] {2,4,2}",
+		},
+		{
+			"all runs are in the loop", before + grows, "o: a.y",
+			[]string{plain, cache},
+			"[N,T,2] gives o[] {2,8,2}",
+		},
+		{
+			"another step follows", before + grows + after, "o: c.y, w: a.w",
+			[]string{plain, cache, chain},
+			"[N,T,2] gives o[?,?,2] {2,8,2}, w[?,?,2] {2,4,2}",
+		},
+		{
+			"the models name what they give", before + grows, "o: a.y, w: a.w",
+			[]string{plain + " -> z[N,T,2]", cache + " -> y[N,U,2] w[N,T,2]"},
+			"[N,T,2] gives o[N,U,2] {2,8,2}, w[N,?,2] {2,4,2}",
+		},
+		{
+			"it is short by a number", before + grows, "o: a.y, w: a.w",
+			[]string{plain + " -> z[N,1,2]", cache + " -> y[N,U,2] w[N,T,2]"},
+			"[N,T,2] gives o[N,U,2] {2,8,2}, w[N,?,2] {2,4,2}",
+		},
+		{
+			"it is short and then long by numbers", before + grows, "o: a.y, w: a.w",
+			[]string{plain + " -> z[N,1,2]", fill + " -> y[2,3,2] w[N,T,2]"},
+			"[N,T,2] gives o[2,3,2] {2,3,2}, w[?,?,2] {2,3,2}",
+		},
+		{
+			"it is named alike", before + grows, "o: a.y, w: a.w",
+			[]string{plain, cache + " -> y[N,T,2] w[N,T,2]"},
+			"[N,T,2] gives o[a.N,a.T,2] {2,8,2}, w[a.N,a.T,2] {2,4,2}",
+		},
+		{
+			"a step names alike what differs", before + next, "o: c.y",
+			[]string{double, chain},
+			"[N,T,2] gives o[N,?,2] {2,2,2}",
+		},
+		{
+			"and gives it", before + next, "o: c.y, p: b.z",
+			[]string{double, chain},
+			"[N,T,2] gives o[N,?,2] {2,2,2}, p[N,?,2] {2,2,2}",
+		},
+	} {
+		t.Run(tt.about, func(t *testing.T) {
+			merged, err := merge(t, "steps:\n"+tt.steps+"outputs: {"+tt.outputs+"}\n", tt.models...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			model, err := proto.Marshal(merged)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := open(t, model)
+			var gives []string
+			for i, out := range run(t, s, weftest.Floats(tensor.Shape{2, 1, 2}, 1, 2, 3, 4)) {
+				spec := s.Signature().Outputs[i]
+				gives = append(gives, fmt.Sprintf("%s%s {%s}", spec.Name, named(&spec), strings.Trim(out.Shape.String(), "[]")))
+			}
+			if got := named(&s.Signature().Inputs[0]) + " gives " + strings.Join(gives, ", "); got != tt.want {
+				t.Errorf("it takes %s\nwant     %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestSizesInFunctions has a model whose function says of a graph within that it gives [N,T,2], and a model before it
+// that calls shorter values so.
+func TestSizesInFunctions(t *testing.T) {
+	var models []*onnx.ModelProto
+	for _, text := range []string{
+		"opset 17; x[N,T,2]; h = Add(Neg(x), 1.0); z = Concat{axis=1}(h, h); z",
+		"opset 17; x[N,T,2]; y = Sub(Mul(Add(Neg(Relu(x)), 1.0), 2.0), 1.0); y",
+		"opset 17; x[N,T,2]; y = Relu(Neg(x)); y",
+	} {
+		s, err := sketch.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(models) == 1 {
+			s.Graph.Within("If").Within("function")
+		}
+		m := &onnx.ModelProto{}
+		if err := proto.Unmarshal(s.Graph.Marshal(), m); err != nil {
+			t.Fatal(err)
+		}
+		models = append(models, m)
+	}
+	for _, n := range models[1].GetFunctions()[0].GetNode() {
+		for _, a := range n.GetAttribute() {
+			for _, out := range a.GetG().GetOutput() {
+				out.Type = models[1].GetGraph().GetInput()[0].GetType()
+			}
+		}
+	}
+	merged, err := mergeModels(t, "steps:\n- {name: b, model: b, version: 1, inputs: {x: x}}\n"+
+		"- {name: a, model: a, version: 1, inputs: {x: b.z}}\n"+
+		"- {name: c, model: c, version: 1, inputs: {x: a.y.If.function}}\noutputs: {o: c.y}\n", models...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, err := proto.Marshal(merged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := run(t, open(t, model), weftest.Floats(tensor.Shape{2, 1, 2}, 1, 2, 3, 4))[0]
+	if !slices.Equal(got.Shape, tensor.Shape{2, 2, 2}) {
+		t.Errorf("it gives %v", got.Shape)
+	}
+}
+
+// named is a shape with the names of its sizes.
+func named(s *tensor.Spec) string {
+	dims := make([]string, len(s.Shape))
+	for i, n := range s.Shape {
+		switch {
+		case n != tensor.Unknown:
+			dims[i] = strconv.FormatInt(n, 10)
+		case s.DimNames != nil && s.DimNames[i] != "":
+			dims[i] = s.DimNames[i]
+		default:
+			dims[i] = "?"
+		}
+	}
+	return "[" + strings.Join(dims, ",") + "]"
 }
 
 // TestFaults holds what is said of pipelines whose models do not fit. Each is a paragraph of testdata/faults.txt: the

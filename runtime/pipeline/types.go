@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -8,8 +9,8 @@ import (
 	"github.com/weftserve/weft/proto/gen/onnx"
 )
 
-// meet compares the type of a value with that of an input of a step, and has their sizes be the same.
-func (m *merger) meet(key, from string, of input, at *step, want *onnx.TypeProto) {
+// meet compares the type of a value with that of an input of a step, their sizes by fit.
+func (m *merger) meet(key, from string, of input, at *step, want *onnx.TypeProto, fit func(a, b size) bool) {
 	is := of.is
 	if is == nil || want == nil { // as a model may leave it to the runtime
 		return
@@ -19,12 +20,27 @@ func (m *merger) meet(key, from string, of input, at *step, want *onnx.TypeProto
 	if fits && a.GetShape() != nil && b.GetShape() != nil {
 		fits = len(a.GetShape().GetDim()) == len(b.GetShape().GetDim())
 		for i, d := range a.GetShape().GetDim() {
-			fits = fits && m.sizes.join(sizeOf(of.first, d), sizeOf(at.Name, b.GetShape().GetDim()[i]))
+			fits = fits && fit(sizeOf(of.first, d), sizeOf(at.Name, b.GetShape().GetDim()[i]))
 		}
 	}
 	if !fits {
 		m.fault(key, "%s is %s, and %s takes %s; expected the output of a step, or an input of the pipeline, of that type",
 			from, describe(is), at, describe(want))
+	}
+}
+
+// forget drops the names of sizes that change from run to run of a step, as where a value grows: what it gives is of its
+// last run, what it gets of its first.
+func (s *step) forget() {
+	changing := map[string]bool{}
+	for in, out := range s.Carry {
+		next := s.gives[out].GetTensorType().GetShape().GetDim()
+		for i, d := range s.typeOf(in).GetTensorType().GetShape().GetDim() {
+			changing[d.GetDimParam()] = changing[d.GetDimParam()] || i >= len(next) || next[i].GetDimParam() != d.GetDimParam()
+		}
+	}
+	for out, t := range s.gives {
+		s.gives[out] = without(t, func(name string) bool { return changing[name] })
 	}
 }
 
@@ -40,6 +56,10 @@ func sizeOf(step string, d *onnx.TensorShapeProto_Dimension) size {
 	}
 	return size{step: step, name: d.GetDimParam()}
 }
+
+// follows reports whether a value of one size may be carried to an input of the other. Only numbers decide it: what is
+// carried may grow from run to run.
+func (a size) follows(b size) bool { return a == b || a.step != "" || b.step != "" }
 
 // sizes knows which sizes are one: a union-find structure, in which numbers are roots.
 type sizes struct {
@@ -92,7 +112,7 @@ func (s *sizes) shown(step string, t *onnx.TypeProto) *onnx.TypeProto {
 			continue
 		}
 		name := is.name
-		if other, taken := s.taken[name]; taken && other != is {
+		for other, taken := s.taken[name]; taken && other != is; other, taken = s.taken[name] {
 			name = is.step + "." + name
 		}
 		s.taken[name] = is
@@ -103,13 +123,17 @@ func (s *sizes) shown(step string, t *onnx.TypeProto) *onnx.TypeProto {
 	return t
 }
 
-// describe names a type in messages, such as "FLOAT[N,64]".
+// floats are Weft's names of element types that ONNX calls otherwise.
+var floats = map[string]string{"float": "fp32", "double": "fp64", "float16": "fp16", "bfloat16": "bf16"}
+
+// describe names a type in messages, such as "fp32 [N,64]".
 func describe(t *onnx.TypeProto) string {
 	tensor := t.GetTensorType()
 	if tensor == nil {
 		return "no tensor"
 	}
-	dtype := onnx.TensorProto_DataType(tensor.GetElemType()).String()
+	dtype := strings.ToLower(onnx.TensorProto_DataType(tensor.GetElemType()).String())
+	dtype = cmp.Or(floats[dtype], dtype)
 	if tensor.GetShape() == nil {
 		return dtype + " of any shape"
 	}
@@ -124,5 +148,5 @@ func describe(t *onnx.TypeProto) string {
 			dims = append(dims, strconv.FormatInt(d.GetDimValue(), 10))
 		}
 	}
-	return fmt.Sprintf("%s[%s]", dtype, strings.Join(dims, ","))
+	return fmt.Sprintf("%s [%s]", dtype, strings.Join(dims, ","))
 }
