@@ -7,7 +7,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/weftserve/weft/proto/gen/onnx"
-	"github.com/weftserve/weft/runtime/modelrepo"
 )
 
 // renaming returns what the values of a step are called: as given, its initializers as they are in the merged graph,
@@ -97,8 +96,8 @@ func subgraphs(n *onnx.NodeProto) func(yield func(*onnx.GraphProto) bool) {
 }
 
 // finish gives the pipeline its outputs, and leaves out what none of them needs. It names no sizes of values that nodes
-// read, since a model may give two outputs one name of a size although they differ. That does no harm until another step
-// reads them: ONNX Runtime then puts values into buffers of the wrong size. It infers names from those of the inputs.
+// read, since a model may give two outputs one name of a size although they differ. That does no harm by itself. Where
+// another step reads them, ONNX Runtime puts values into buffers of the wrong size. It infers names from the inputs.
 func (m *merger) finish() {
 	graph := m.merged.GetGraph()
 	produced := map[string]bool{}
@@ -119,8 +118,13 @@ func (m *merger) finish() {
 		} else {
 			outputs[value] = name
 		}
-		is := m.value(name, input{step, m.step(step).gives[output]})
-		if m.taken(m.Outputs[name]) {
+		of := input{step, m.step(step).gives[output]}
+		as, taken := m.taken(m.Outputs[name])
+		if of.is == nil {
+			of = as
+		}
+		is := m.value(name, of)
+		if taken {
 			is.Type = unnamed(is.GetType())
 		}
 		graph.Output = append(graph.Output, is)
@@ -146,11 +150,16 @@ func (m *merger) finish() {
 	m.prune()
 }
 
-// taken reports whether a step gets an output of another one.
-func (m *merger) taken(from string) bool {
-	return slices.ContainsFunc(m.Steps, func(s modelrepo.Step) bool {
-		return slices.Contains(slices.Collect(maps.Values(s.Inputs)), from)
-	})
+// taken returns as what another step takes an output of a step; not is: none does.
+func (m *merger) taken(from string) (as input, is bool) {
+	for _, s := range m.steps {
+		for _, in := range s.needs {
+			if s.Inputs[in.GetName()] == from {
+				return input{s.Name, in.GetType()}, true
+			}
+		}
+	}
+	return input{}, false
 }
 
 // value says what the type of a value in the merged graph is.

@@ -268,6 +268,11 @@ func TestSizes(t *testing.T) {
 			[]string{double, chain},
 			"[N,T,2] gives o[N,?,2] {2,2,2}, p[N,?,2] {2,2,2}",
 		},
+		{
+			"only the next step knows how many sizes there are", before + next, "o: c.y, p: b.z",
+			[]string{"opset 17; x[N,T,2]; z = Reshape(x, Compress(Shape(x), Greater(Shape(x), [0]))); z", chain},
+			"[N,T,2] gives o[?,?,2] {2,1,2}, p[?,?,2] {2,1,2}",
+		},
 	} {
 		t.Run(tt.about, func(t *testing.T) {
 			merged, err := merge(t, "steps:\n"+tt.steps+"outputs: {"+tt.outputs+"}\n", tt.models...)

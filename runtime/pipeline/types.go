@@ -29,8 +29,8 @@ func (m *merger) meet(key, from string, of input, at *step, want *onnx.TypeProto
 	}
 }
 
-// forget drops the names of sizes that change from run to run of a step, as where a value grows: what it gives is of its
-// last run, what it gets of its first.
+// forget drops the names of sizes that change from run to run of a step, as where a value grows. What the step gets is
+// of its first run, and what it gives of its last.
 func (s *step) forget() {
 	changing := map[string]bool{}
 	for in, out := range s.Carry {
