@@ -154,7 +154,11 @@ func (s *modelScan) look() {
 		prints := takePrints(s.root, s.path(dir), func(name string, info fs.FileInfo) {
 			s.settling.enter(filepath.Join(s.from.repository, name), info)
 		})
-		if prints.pipeline {
+		switch before := known[number]; {
+		case !prints.pipeline:
+		case before.Fingerprint == prints.files && before.Err == nil && filepath.Base(before.Path) == PipelineFile:
+			l.pipeline, l.asONNX = before.Pipeline, nil // it is read once
+		default:
 			l.pipeline, l.asONNX = s.pipeline(dir, l.asONNX == nil)
 		}
 		l.fingerprint, l.settled = prints.files, s.settling.filled(filepath.Join(s.model.Dir, dir), prints.all)
