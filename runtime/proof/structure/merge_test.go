@@ -115,6 +115,8 @@ func (c *chain) step(t *testing.T) {
 						break
 					}
 					d, rows = "N", true
+				} else if n == 2 && g.rng.IntN(2) == 0 {
+					d = "T"
 				}
 				dims = append(dims, d)
 			}
@@ -135,10 +137,27 @@ func (c *chain) step(t *testing.T) {
 				}
 			}
 		}
-		if g.made > 0 && c.keep(t, given) {
+		grown := ""
+		if g.rng.IntN(3) == 0 {
+			grown = g.grow()
+		}
+		if g.made > 0 && c.keep(t, given, grown) {
 			return
 		}
 	}
+}
+
+// grow makes a value that is an input twice along an open dimension, and returns the input; "": there is none.
+func (g *generator) grow() string {
+	for _, i := range g.rng.Perm(len(g.decls)) {
+		name, rest, _ := strings.Cut(g.decls[i], ":")
+		_, rest, _ = strings.Cut(rest, "[")
+		axis := slices.Index(strings.Split(strings.TrimSuffix(rest, "]"), ","), "T")
+		if axis >= 0 && g.add(fmt.Sprintf("Concat{axis=%d}(%s, %s)", axis, name, name), 1) {
+			return name
+		}
+	}
+	return ""
 }
 
 func sketchType(d tensor.DType) string {
@@ -150,8 +169,9 @@ func sketchType(d tensor.DType) string {
 	panic(d)
 }
 
-// keep makes a step of the generator's graph; false: it is of no use.
-func (c *chain) keep(t *testing.T, given map[string]string) bool {
+// keep makes a step of the generator's graph; false: it is of no use. If grown names an input, the last value is that
+// input twice.
+func (c *chain) keep(t *testing.T, given map[string]string, grown string) bool {
 	g := c.g
 	var outs []string
 	for i := range min(g.made, 2) {
@@ -190,7 +210,12 @@ func (c *chain) keep(t *testing.T, given map[string]string) bool {
 		c.values[name+"."+out] = g.pool[i]
 		c.spec.Outputs[fmt.Sprintf("%s_%d", name, k)] = name + "." + out
 	}
-	c.repeat(&step, s.Inputs, outs)
+	c.repeat(&step, s.Inputs, outs, grown)
+	for _, in := range model.GetGraph().GetInput() {
+		if in.GetName() == grown && g.rng.IntN(2) == 0 {
+			declareLong(model.GetGraph().GetOutput()[0], in)
+		}
+	}
 	c.spec.Steps = append(c.spec.Steps, step)
 	c.texts = append(c.texts, fmt.Sprintf("%s: %v %v %d times, carries %v: %s", name, wrappers, step.Inputs, step.Repeat,
 		step.Carry, text))
@@ -199,8 +224,33 @@ func (c *chain) keep(t *testing.T, given map[string]string) bool {
 	return true
 }
 
-// repeat has a step run more than once, if one of its outputs is like one of its inputs.
-func (c *chain) repeat(step *modelrepo.Step, inputs []sketch.Input, outs []string) {
+// declareLong has a model say that an output has another length than an input where that is open first.
+func declareLong(out, in *onnx.ValueInfoProto) {
+	out.Type = proto.CloneOf(in.GetType())
+	for _, d := range out.GetType().GetTensorType().GetShape().GetDim() {
+		if d.GetDimParam() == "T" {
+			d.Value = &onnx.TensorShapeProto_Dimension_DimParam{DimParam: "U"}
+			return
+		}
+	}
+}
+
+// repeat has a step run more than once, if one of its outputs is like one of its inputs, or longer.
+func (c *chain) repeat(step *modelrepo.Step, inputs []sketch.Input, outs []string, grown string) {
+	if grown != "" {
+		step.Repeat, step.Carry = 2+c.g.rng.IntN(2), map[string]string{grown: outs[0]}
+		in := c.g.pool[slices.IndexFunc(c.g.pool, func(v genValue) bool { return v.name == grown })]
+		long := c.values[step.Name+"."+outs[0]]
+		for i, n := range in.dims {
+			if long.dims[i] != n {
+				long.dims[i], long.dims3[i] = n<<step.Repeat, n<<step.Repeat
+			}
+		}
+		for _, out := range outs[1:] {
+			delete(c.values, step.Name+"."+out) // its sizes are not known
+		}
+		return
+	}
 	for _, in := range inputs {
 		for _, out := range outs {
 			a := c.g.pool[slices.IndexFunc(c.g.pool, func(v genValue) bool { return v.name == in.Name })]
