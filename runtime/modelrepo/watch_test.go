@@ -200,6 +200,17 @@ func TestWatch(t *testing.T) {
 					"model; expected the name of one, found \"m\"\n    6 | model_name: \"m\"\n      | ^)",
 			},
 		},
+		"a pipeline is written anew": {
+			files: map[string]string{
+				"m/1/model.onnx": "m", "p/1/pipeline.yaml": "steps: [{name: s, model: m, version: 1}]\noutputs: {y: s.y}\n",
+			},
+			steps: []step{{5.5, put("p/1/pipeline.yaml", "steps: [{name: s, model: m, version: 2}]\noutputs: {y: s.y}\n")}},
+			want: []string{
+				"1.00: m[1] 1A p[1] 1B",
+				"7.00: m[1] 1A p[] 1C(TMP/repo/p/1/pipeline.yaml:1:29: steps[0].version: model m has no such version; " +
+					"expected one of 1, found 2\n    1 | steps: [{name: s, model: m, version: 2}]\n      |                             ^)",
+			},
+		},
 		"a pipeline comes before its step": {
 			files: map[string]string{"n/1/model.onnx": "m"},
 			steps: []step{
