@@ -92,7 +92,7 @@ func (d *decoder) fault(at place, key, message string) *Fault {
 		}
 		return &Fault{}
 	}
-	f := Fault{Line: at.line, Column: at.column, Key: key, Message: message}
+	f := Fault{Line: at.line, Column: at.column, Key: key, Message: message, Open: true}
 	if at.line >= 1 && at.line <= len(d.lines) {
 		f.Text = d.lines[at.line-1]
 	}
@@ -109,7 +109,7 @@ func (d *decoder) check(checks []func() Faults) {
 			if !slices.ContainsFunc(unread, func(u Fault) bool { return within(f.Key, u.Key) }) {
 				found := d.fault(d.nearestPlace(f.Key), f.Key, f.Message)
 				_, stands := d.places[f.Key]
-				found.Suggestion, found.Absent = f.Suggestion, !stands
+				found.Suggestion, found.Open, found.Absent = f.Suggestion, f.Open, !stands
 			}
 		}
 	}

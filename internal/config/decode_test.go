@@ -134,7 +134,7 @@ func TestFaultFields(t *testing.T) {
 	}
 	want := config.Faults{{
 		File: "f.yaml", Line: 3, Column: 3, Text: "  max_queu: 4",
-		Key: "nested.max_queu", Message: "unknown key", Suggestion: "max_queue",
+		Key: "nested.max_queu", Message: "unknown key", Open: true, Suggestion: "max_queue",
 	}}
 	if diff := cmp.Diff(want, faults); diff != "" {
 		t.Errorf("faults (-want +got):\n%s", diff)

@@ -18,6 +18,8 @@ type Fault struct {
 	// Message states the fault and the expectation: "WHAT IS WRONG; WHAT IS EXPECTED" or "expected THIS, found THAT".
 	// The file's own text is before the semicolon or after ", found", which is how Public leaves it out.
 	Message string
+	// Open: the file's own text is after ", found" only, so that Public keeps what stands before the semicolon.
+	Open bool
 	// Suggestion is the nearest thing that would have been right; "" when nothing is near.
 	Suggestion string
 }
@@ -49,7 +51,7 @@ func (f Fault) String() string {
 // Public returns the fault as String does, but without the file's own text. Remote callers may see that, and may not
 // read the file.
 func (f Fault) Public() string {
-	f.Text, f.Message = "", expectation(f.Message)
+	f.Text, f.Message = "", f.expectation()
 	text := f.String()
 	if f.Line > 0 {
 		text = strings.TrimSuffix(text, snippet(f.Line, f.Column, ""))
@@ -58,8 +60,9 @@ func (f Fault) Public() string {
 }
 
 // expectation returns the part of a message without the file's own text.
-func expectation(message string) string {
-	if _, expected, ok := strings.Cut(message, "; "); ok {
+func (f Fault) expectation() string {
+	message := f.Message
+	if _, expected, ok := strings.Cut(message, "; "); ok && !f.Open {
 		message = expected
 	}
 	message, _, _ = strings.Cut(message, ", found ")
@@ -121,7 +124,8 @@ func (fs Faults) Err() error {
 
 // Addf adds a fault of a key. Decode fills in its place in the file, if it has one.
 func (fs *Faults) Addf(key, format string, args ...any) {
-	*fs = append(*fs, Fault{Key: key, Message: fmt.Sprintf(format, args...)})
+	wrong, _, _ := strings.Cut(format, "; ") // text of the program's, unless a value is put into it
+	*fs = append(*fs, Fault{Key: key, Message: fmt.Sprintf(format, args...), Open: !strings.Contains(wrong, "%")})
 }
 
 // Between adds a fault unless low <= value <= high. %v of T must read well in a message.

@@ -29,7 +29,7 @@ func (d *decoder) value(path string, node ast.Node, into reflect.Value, choices 
 		if source, ok := scalarText(node); !ok {
 			d.mismatch(path, node, "a single value")
 		} else if err := text.UnmarshalText([]byte(source)); err != nil {
-			d.fault(d.places[path], path, err.Error())
+			d.fault(d.places[path], path, err.Error()).Open = false
 		}
 	case into.Kind() == reflect.Pointer:
 		if into.IsNil() {

@@ -130,7 +130,7 @@ func (l *listedModel) place(faults config.Faults, set map[string]string) {
 					path += "[" + label + "]"
 				}
 				faults[i] = l.doc.Fault(path, "%s", f.Message)
-				faults[i].Key, faults[i].Suggestion = f.Key, f.Suggestion
+				faults[i].Key, faults[i].Suggestion, faults[i].Open = f.Key, f.Suggestion, f.Open
 			}
 		}
 	}

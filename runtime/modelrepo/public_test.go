@@ -83,7 +83,10 @@ func TestPublicFault(t *testing.T) {
 		"weight: 5000":             "m/model.yaml:1:1: weight: expected 0.001 to 1000",
 		"batching: {mode: always}": "m/model.yaml:1:12: batching.mode: expected one of auto, on, off",
 		"wieght: 2":                `m/model.yaml:1:1: wieght: unknown key; did you mean "weight"?`,
-		"weight: {":                "m/model.yaml:1:9: not valid YAML near here",
+		"batching: {max_rows: 3}": "m/model.yaml:1:12: batching.max_rows: unknown key; valid keys here: mode, max_batch_size, " +
+			"max_batch_cost, batch_timeout, max_queue, on_full, max_request_rows, allowed_batch_sizes, audit, batch_dim, " +
+			"unbatched, tolerance, variable_dims",
+		"weight: {": "m/model.yaml:1:9: not valid YAML near here",
 		"a: &b 1": "m/model.yaml:1:4: anchors (&name) are not supported: write the value out where " +
 			"it is used",
 		"weight: 0\nreplicas: no": "m/model.yaml:1:1: weight: expected 0.001 to 1000; m/model.yaml:2:1: replicas: " +

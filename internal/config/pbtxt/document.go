@@ -62,7 +62,8 @@ var (
 // syntax turns an error of prototext into a fault with a place and, for an unknown field, a suggestion. prototext's
 // errors are text: if their form changes, the fault has the end of the file as its place.
 func (d *Document) syntax(err error, of protoreflect.MessageDescriptor) config.Fault {
-	f := config.Fault{File: d.file, Line: len(d.lines), Column: 1} // where there is no other, the text ends too early
+	// Where there is no other place, the text ends too early.
+	f := config.Fault{File: d.file, Line: len(d.lines), Column: 1, Open: true}
 	what := err.Error()
 	if m := complaint.FindStringSubmatch(what); m != nil {
 		what = strings.TrimSpace(m[3])
@@ -116,11 +117,11 @@ func (d *Document) place(path string) place {
 
 // Fault returns a fault of the field at a path, with its place.
 func (d *Document) Fault(path, format string, args ...any) config.Fault {
-	at := d.place(path)
-	return config.Fault{
-		File: d.file, Line: at.line, Column: at.column, Text: d.text(at.line), Key: path,
-		Message: fmt.Sprintf(format, args...),
-	}
+	var one config.Faults
+	one.Addf(path, format, args...)
+	f, at := one[0], d.place(path)
+	f.File, f.Line, f.Column, f.Text = d.file, at.line, at.column, d.text(at.line)
+	return f
 }
 
 // File returns the name that faults give the file.
