@@ -55,8 +55,8 @@ func (s *modelScan) classify(entries []fs.DirEntry) {
 			s.hasManifest = true
 		case strings.EqualFold(entry, ManifestName), strings.EqualFold(entry, "model.yml"):
 			s.misnamed = entry
-		case entry == ModelFile:
-			s.loose = true
+		case entry == ModelFile, entry == PipelineFile:
+			s.loose = entry
 		case entry == TritonConfigName:
 			s.hasTriton = true
 		case entry == warmupDir && isDir:
@@ -74,8 +74,8 @@ func (s *modelScan) classify(entries []fs.DirEntry) {
 	if odd > maxOdd {
 		s.note("%d more directories and files are passed over that are no versions", odd-maxOdd)
 	}
-	if s.loose && len(s.numbers) > 0 {
-		s.note("%s is passed over: it lies outside any version directory", ModelFile)
+	if s.loose != "" && len(s.numbers) > 0 {
+		s.note("%s is passed over: it lies outside any version directory", s.loose)
 	}
 }
 

@@ -117,7 +117,11 @@ var stepName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 // wrong in it by itself.
 func ReadPipeline(file string, text []byte) (*Pipeline, error) {
 	p := &Pipeline{Text: text, Joined: true}
-	return p, p.Decode(file)
+	err := p.Decode(file)
+	if err == nil {
+		err = p.Decode(file, p.checkWhole)
+	}
+	return p, err
 }
 
 // Decode reads Text once more, so that what further checks find gets its places in the file.
@@ -127,7 +131,7 @@ func (p *Pipeline) Decode(file string, checks ...func() config.Faults) error {
 		for _, check := range checks {
 			all = append(all, check()...)
 		}
-		return p.faults(all).Err()
+		return open(p.faults(all)).Err()
 	}
 	before := p.Steps
 	*p = Pipeline{Text: p.Text, Joined: true} // others may read the maps
@@ -137,7 +141,15 @@ func (p *Pipeline) Decode(file string, checks ...func() config.Faults) error {
 		}
 		return nil
 	}
-	return config.Decode(file, p.Text, p, append([]func() config.Faults{known, p.check}, checks...)...)
+	err := config.Decode(file, p.Text, p, append([]func() config.Faults{known, p.check}, checks...)...)
+	faults, _ := errors.AsType[config.Faults](err)
+	for i, f := range faults {
+		if strings.Contains(f.Key, ".inputs.") && strings.HasPrefix(f.Message, "expected text") {
+			_, found, _ := strings.Cut(f.Message, ", found ")
+			faults[i].Message = constant + ", found " + found
+		}
+	}
+	return open(faults).Err()
 }
 
 // At returns faults by keys of the pipeline with their places in the file; nil: there are none.
@@ -151,6 +163,18 @@ func (p *Pipeline) print() string {
 	text, _ := config.Print(p) // it has the types that settings have
 	return text
 }
+
+// open has callers read what is wrong with a pipeline: GetModel tells them what its file has.
+func open(faults config.Faults) config.Faults {
+	for i := range faults {
+		faults[i].Open = true
+	}
+	return faults
+}
+
+// constant says what becomes of a number in the place of an input's name.
+const constant = "an input gets no constant; expected an output of an earlier step, or the name of an input of the " +
+	"pipeline: put the constant into the model"
 
 // StepOf splits "step.output"; false: it is an input of the pipeline.
 func (p *Pipeline) StepOf(from string) (step, output string, is bool) {
@@ -184,13 +208,21 @@ func (p *Pipeline) checkConditions(faults *config.Faults) {
 			continue
 		}
 		key := fmt.Sprintf("steps[%d].when", i)
+		if *s.When == (When{}) {
+			faults.Addf(key, "no output and no bound; expected such as {output: see.trigger, above: 0.5}")
+			continue
+		}
 		if _, _, is := p.StepOf(s.When.Output); !is {
 			faults.Addf(key+".output", "expected %s, found %q", p.outputs(i), s.When.Output)
 		} else {
 			p.checkSource(faults, key+".output", s.When.Output, i)
 		}
-		if s.When.Above == "" && s.When.Below == "" {
+		switch above, below := s.When.Above, s.When.Below; {
+		case above == "" && below == "":
 			faults.Addf(key, "no bound; expected above or below, such as {output: see.trigger, above: 0.5}")
+		case above != "" && below != "" && above.value() >= below.value():
+			faults.Addf(key, "no row passes; expected above to be less than below, found above %s, below %s",
+				above, below)
 		}
 	}
 	conditional := p.Conditional()
@@ -210,7 +242,29 @@ func (p *Pipeline) checkConditions(faults *config.Faults) {
 }
 
 func (p *Pipeline) check() (faults config.Faults) {
+	if len(p.Steps) == 0 {
+		return nil // checkWhole says it, unless another fault explains it
+	}
 	p.checkConditions(&faults)
+	for name, from := range p.Outputs {
+		key := "outputs." + name
+		p.checkName(&faults, key, name)
+		if _, _, is := p.StepOf(from); !is {
+			faults.Addf(key, "expected %s, found %q", p.outputs(len(p.Steps)), from)
+		}
+	}
+	for i, s := range p.Steps {
+		key := fmt.Sprintf("steps[%d]", i)
+		p.checkStep(&faults, key, i)
+		for in, from := range s.Inputs {
+			p.checkSource(&faults, key+".inputs."+in, from, i)
+		}
+	}
+	return faults
+}
+
+// checkWhole finds what is missing from a pipeline that has no other fault, which would often be the cause.
+func (p *Pipeline) checkWhole() (faults config.Faults) {
 	if len(p.Steps) == 0 || len(p.Steps) > maxSteps {
 		faults.Addf("steps", "%d steps; expected 1 to %d", len(p.Steps), maxSteps)
 	}
@@ -218,29 +272,23 @@ func (p *Pipeline) check() (faults config.Faults) {
 		faults.Addf("outputs", "none; expected at least one, such as {action: act.action}")
 	}
 	used := map[string]bool{}
-	for name, from := range p.Outputs {
-		key := "outputs." + name
-		p.checkName(&faults, key, name)
-		step, _, is := p.StepOf(from)
-		if used[step] = true; !is {
-			faults.Addf(key, "expected %s, found %q", p.outputs(len(p.Steps)), from)
-		}
+	use := func(from string) {
+		step, _, _ := p.StepOf(from)
+		used[step] = true
 	}
-	for i := len(p.Steps) - 1; i >= 0; i-- {
-		s, key := &p.Steps[i], fmt.Sprintf("steps[%d]", i)
-		if !used[s.Name] {
-			faults.Addf(key, "nothing uses an output of step %q; expected one among the outputs, or as the input of a later "+
-				"step", s.Name)
+	for _, from := range p.Outputs {
+		use(from)
+	}
+	for i, s := range slices.Backward(p.Steps) {
+		if !used[s.Name] && len(p.Outputs) > 0 {
+			faults.Addf(fmt.Sprintf("steps[%d]", i), "nothing uses an output of step %q; expected one among the outputs, or as "+
+				"the input of a later step", s.Name)
 		}
-		p.checkStep(&faults, key, i)
-		for in, from := range s.Inputs {
-			p.checkSource(&faults, key+".inputs."+in, from, i)
-			step, _, _ := p.StepOf(from)
-			used[step] = true
+		for _, from := range s.Inputs {
+			use(from)
 		}
 		if s.When != nil {
-			step, _, _ := p.StepOf(s.When.Output)
-			used[step] = true
+			use(s.When.Output)
 		}
 	}
 	return faults
@@ -257,7 +305,9 @@ func (p *Pipeline) checkStep(faults *config.Faults, key string, i int) {
 	if !ValidName(s.Model) {
 		faults.Addf(key+".model", "a model %s, found %q", nameRule, s.Model)
 	}
-	if s.Version < 1 && (p.faults == nil || s.Version != newest) {
+	if s.Version == 0 {
+		faults.Addf(key+".version", "the step names no version; expected its number, such as version: 1")
+	} else if s.Version < 1 && (p.faults == nil || s.Version != newest) {
 		faults.Addf(key+".version", "expected the number of a version, such as 1, found %d", s.Version)
 	}
 	config.Between(faults, key+".repeat", s.Repeat, 1, maxRepeat)
@@ -285,9 +335,15 @@ func (p *Pipeline) checkSource(faults *config.Faults, key, from string, i int) {
 			Message: fmt.Sprintf("no step is called so; expected %s, or an input of the pipeline, found %q", p.outputs(i), name),
 		})
 	case at < 0 || !dotted:
-		p.checkName(faults, key, from)
-	case at >= i:
-		faults.Addf(key, "expected %s, found step %q, which comes later", p.outputs(i), name)
+		if _, err := strconv.ParseFloat(from, 64); err == nil && p.faults == nil {
+			faults.Addf(key, "%s, found %q", constant, from)
+		} else {
+			p.checkName(faults, key, from)
+		}
+	case at == i:
+		faults.Addf(key, "an output of the step itself, which it gets by carry only; expected %s", p.outputs(i))
+	case at > i:
+		faults.Addf(key, "step %q comes later; expected %s", name, p.outputs(i))
 	}
 }
 
@@ -312,7 +368,7 @@ func (p *Pipeline) outputs(n int) string {
 	if n == 0 {
 		return "an input of the pipeline, since there is no earlier step"
 	}
-	return "an output of one of the steps " + list(p.names(n)) + `, such as "` + p.names(n)[0] + `.features"`
+	return "an output of one of the steps " + list(p.names(n)) + ", as " + p.names(n)[0] + ".OUTPUT"
 }
 
 // resolve finds the versions that the steps of pipelines name.
@@ -425,9 +481,10 @@ func (l *Listing) step(faults *config.Faults, key string, step *Step) Version {
 	case !is:
 		faults.Addf(key+".version", "model %s has no such version; expected one of %s, found %d", step.Model,
 			numbers(m.Versions), step.Version)
-	case v.Pipeline != nil || v.Path == "":
-		faults.Addf(key+".model", "model %s has no %s; expected one that is neither a pipeline nor synthetic", step.Model,
-			ModelFile)
+	case v.Pipeline != nil:
+		faults.Addf(key+".model", "model %s is a pipeline; name its steps here instead", step.Model)
+	case v.Path == "":
+		faults.Addf(key+".model", "model %s is synthetic; expected one that has %s", step.Model, ModelFile)
 	case v.Err != nil && !errors.Is(v.Err, ErrCopying):
 		faults.Addf(key+".version", "version %d of model %s cannot be loaded; expected one that can: %s", v.Number,
 			step.Model, catalog.Public(v.Err))

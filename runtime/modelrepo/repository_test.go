@@ -212,17 +212,29 @@ func TestScan(t *testing.T) {
 			"repo/both/1/model.onnx": "m", "repo/both/1/pipeline.yaml": "steps: []\n",
 			"repo/missing/1/pipeline.yaml": "steps:\n- {name: a, model: eey, version: 1}\n- {name: b, model: eye, version: 2}\n" +
 				"- {name: c, model: s, version: 1}\n- {name: d, model: good, version: 2}\n- {name: e, model: eye, version: 4}\n" +
-				"outputs: {a: a.x, b: b.x, c: c.x, d: d.x, e: e.x}\n",
+				"- {name: f, model: odd, version: 1}\noutputs: {a: a.x, b: b.x, c: c.x, d: d.x, e: e.x, f: f.x}\n",
+			"repo/odd/1/model.onnx": "m", "repo/odd/model.yaml": "traffic: {weights: {1: 1}}\n",
 			"repo/wrong/1/pipeline.yaml": "steps:\n- {name: a.b, model: /eye, version: 0, input: {x: y}}\n" +
 				"- {name: see, model: eye, version: 1, inputs: {x: see.y, z: act.q, w: se.f}, repeat: 3, wen: {}}\n" +
 				"- {name: see, model: eye, version: 1, inputs: {x: see/y}, carry: {x: y}, repeat: 0}\n" +
 				"- {name: act, model: eye, version: 1, inputs: {x: \"\"}, repeat: 20000, carry: {x: y}}\n" +
 				"outputs: {see.f: see.f, action: image}\n",
 			"repo/empty/1/pipeline.yaml": "{}\n",
+			"repo/never/1/pipeline.yaml": "steps:\n- {name: see, model: eye, inputs: {a: 0, b: \"1\", c: see.f}}\n" +
+				"- {name: act, model: hand, version: 7, inputs: {x: x}, when: {output: see.f, above: 0.9, below: 0.1}}\n" +
+				"outputs: {y: act.y}\ndefaults: {y: 0}\n",
+			"repo/typo/1/pipeline.yaml":   "steps:\n- {name: see, model: eye, version: 1}\noutput: {f: see.f}\n",
+			"repo/syntax/1/pipeline.yaml": "steps: [\noutputs: {f: see.f}\n",
+			"repo/words/1/pipeline.yaml": "steps:\n- {name: see, model: eye, version: 1}\n" +
+				"- {name: act, model: hand, version: 7, inputs: {x: x}, when: see.f > 1}\noutputs: {f: see.f, y: act.y}\n",
+			"repo/idle/1/pipeline.yaml": "steps:\n- {name: see, model: eye, version: 1}\n- {name: act, model: hand, " +
+				"version: 7}\noutputs: {f: see.f}\n",
+			"repo/yml/1/pipeline.yml": "", "repo/loosely/pipeline.yaml": "",
 		}},
 		{name: "ensembles", files: map[string]string{
 			"repo/eye/1/model.onnx": "m", "repo/eye/3/model.onnx": "m", "repo/hand/7/model.onnx": "m",
 			"repo/trt/1/model.onnx": "m", "repo/trt/config.pbtxt": "platform: \"tensorrt_plan\"\n",
+			"repo/bare/1/": "", "repo/bare/config.pbtxt": "platform: \"ensemble\"\n",
 			"repo/good/1/": "", "repo/good/config.pbtxt": "platform: \"ensemble\"\nmax_batch_size: 8\n" +
 				"input { name: \"raw.0\" data_type: TYPE_FP32 dims: 48 }\noutput { name: \"action\" data_type: TYPE_FP32 dims: 8 }\n" +
 				"ensemble_scheduling {\n step { model_name: \"hand\" model_version: 7 input_map { key: \"f\" value: \"seen\" } " +

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/runtime/modelrepo/rooted"
@@ -123,7 +124,7 @@ type modelScan struct {
 	hasTriton   bool
 	misnamed    string // a file that is probably meant as the manifest, but is not called so
 	ensemble    *Pipeline
-	loose       bool     // a model file that lies outside any version directory
+	loose       string   // a file of a version that lies outside any version directory
 	numbers     []int64  // of the version directories, in no particular order
 	strays      []string // directories that are no version
 	versions    []looked // in no particular order
@@ -168,7 +169,7 @@ func (s *modelScan) look() {
 		}
 		s.versions = append(s.versions, l)
 	}
-	for number := range known {
+	for number, before := range known {
 		if slices.Contains(s.numbers, number) {
 			continue
 		}
@@ -176,7 +177,8 @@ func (s *modelScan) look() {
 			delete(known, number)
 			continue
 		}
-		s.versions = append(s.versions, looked{number: number}) // known, as long as its absence is not settled
+		// It is known as long as its absence is not settled.
+		s.versions = append(s.versions, looked{number: number, pipeline: before.Pipeline})
 	}
 }
 
@@ -265,6 +267,9 @@ func (s *modelScan) beside(elements []string) string {
 		}
 	}
 	for _, name := range names {
+		if strings.EqualFold(strings.TrimSuffix(name, filepath.Ext(name)), "pipeline") {
+			return fmt.Sprintf(" (%q lies beside it: rename that to %s)", name, PipelineFile)
+		}
 		if slices.Contains(otherFormats, filepath.Ext(name)) {
 			return fmt.Sprintf(" (%q lies beside it, a model of another format: export that to ONNX, to %s)", name, ModelFile)
 		}
@@ -322,12 +327,12 @@ func (s *modelScan) nothingUsable() error {
 	}
 	_, looksLikeVersion := parseVersion(s.from.dir)
 	switch {
-	case s.loose && looksLikeVersion:
+	case s.loose != "" && looksLikeVersion:
 		return fmt.Errorf("%s: this is a version, not a model; name the directory above %s as the repository", m.Dir,
 			s.from.repository)
-	case s.loose:
-		return fmt.Errorf("%s: %s lies outside any version directory; move it to %s", m.Dir, ModelFile,
-			filepath.Join(m.Dir, "1", ModelFile))
+	case s.loose != "":
+		return fmt.Errorf("%s: %s lies outside any version directory; move it to %s", m.Dir, s.loose,
+			filepath.Join(m.Dir, "1", s.loose))
 	case len(s.strays) > 0:
 		return fmt.Errorf("%s: no version directory, only %s; %s", m.Dir, list(s.strays), expected)
 	}

@@ -93,7 +93,7 @@ func (t *tritonConfig) place(faults config.Faults) {
 		for key := f.Key; key != ""; key = key[:max(strings.LastIndexAny(key, ".["), 0)] {
 			if path, ok := t.set[key]; ok {
 				faults[i] = t.doc.Fault(path, "%s (%s sets it)", f.Message, path)
-				faults[i].Key, faults[i].Suggestion = f.Key, f.Suggestion
+				faults[i].Key, faults[i].Suggestion, faults[i].Open = f.Key, f.Suggestion, f.Open
 				break
 			}
 		}
@@ -153,7 +153,9 @@ func (t *tritonConfig) identity(names []string) {
 		return
 	}
 	const served = "expected %s, or none: Weft serves models of ONNX only; export the model to ONNX, found %q"
-	if p := t.c.GetPlatform(); p != "" && p != "onnxruntime_onnx" {
+	if p := t.c.GetPlatform(); p == "ensemble" {
+		t.fault("platform", "the file has no ensemble_scheduling; expected it, with a step for each model of the ensemble")
+	} else if p != "" && p != "onnxruntime_onnx" {
 		t.fault("platform", served, "onnxruntime_onnx", p)
 	}
 	if b := t.c.GetBackend(); b != "" && b != "onnxruntime" {

@@ -54,8 +54,10 @@ func (t *tritonConfig) ensemble() {
 	if len(t.c.GetOutput()) == 0 {
 		t.fault(path, "the file lists no output; expected the tensors that the ensemble gives (output)")
 	}
-	if len(t.faults) == 0 {
-		t.faults = p.faults(p.check())
+	for _, check := range []func() config.Faults{p.check, p.checkWhole} {
+		if len(t.faults) == 0 {
+			t.faults = p.faults(check())
+		}
 	}
 	t.pipeline = p
 }
@@ -142,6 +144,9 @@ func (e *ensemble) place(faults config.Faults) config.Faults {
 			path += ".model_version"
 		case "inputs":
 			path += ".input_map"
+		}
+		if n, is := e.of[strings.TrimPrefix(f.Key, "outputs.")]; is {
+			path += fmt.Sprintf(".step[%d].output_map", n)
 		}
 		if !e.doc.Stands(path) {
 			path = parentOf(path)

@@ -211,6 +211,15 @@ func TestWatch(t *testing.T) {
 					"expected one of 1, found 2\n    1 | steps: [{name: s, model: m, version: 2}]\n      |                             ^)",
 			},
 		},
+		"a pipeline goes": {
+			files: map[string]string{
+				"m/1/model.onnx":    "m",
+				"p/1/pipeline.yaml": "steps: [{name: s, model: m, version: 1, inputs: {x: x}}]\noutputs: {y: s.y}\n",
+				"p/2/pipeline.yaml": "steps: [{name: s, model: m, version: 1, inputs: {x: x}}]\noutputs: {y: s.y}\n",
+			},
+			steps: []step{{5.5, remove("p/2")}},
+			want:  []string{"1.00: m[1] 1A p[2] 1B 2C", "7.00: m[1] 1A p[1] 1B"},
+		},
 		"a pipeline comes before its step": {
 			files: map[string]string{"n/1/model.onnx": "m"},
 			steps: []step{

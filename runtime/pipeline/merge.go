@@ -107,7 +107,7 @@ func (m *merger) read(i int, model *onnx.ModelProto) *step {
 		}
 		if !given && !s.initializers[in.GetName()] {
 			m.fault(s.key+".inputs", "%q is missing, an input of %s; expected what it gets: an input of the pipeline, or an "+
-				"output of an earlier step such as %q", in.GetName(), s, "step.output")
+				"output of an earlier step", in.GetName(), s)
 		}
 	}
 	for _, out := range s.graph.GetOutput() {
