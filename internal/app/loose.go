@@ -232,7 +232,13 @@ func looseAt(path string) (_ *looseModel, folder string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
+	pipeline := func(repository string) error {
+		return fmt.Errorf("%s is a pipeline, whose steps are models beside it: name its repository, %s", path, repository)
+	}
 	if !info.IsDir() {
+		if filepath.Base(path) == modelrepo.PipelineFile {
+			return nil, "", pipeline(filepath.Join(path, "../../.."))
+		}
 		if filepath.Ext(path) != filepath.Ext(modelrepo.ModelFile) {
 			return nil, "", fmt.Errorf("%s is a file, but no model of ONNX by its name; export the model to NAME.onnx "+
 				"(docs/PYTHON_POLICIES.md), or name a repository", path)
@@ -257,6 +263,9 @@ func looseAt(path string) (_ *looseModel, folder string, err error) {
 		}
 		return m, "", nil
 	}
+	if regular(modelrepo.PipelineFile) {
+		return nil, "", pipeline(filepath.Join(path, "../.."))
+	}
 	entries, _ := os.ReadDir(abs) // modelrepo says why it cannot be read
 	for _, e := range entries {
 		if _, err := strconv.ParseUint(e.Name(), 10, 63); err != nil {
@@ -266,8 +275,7 @@ func looseAt(path string) (_ *looseModel, folder string, err error) {
 			return nil, abs, nil
 		}
 		if regular(e.Name(), modelrepo.PipelineFile) {
-			return nil, "", fmt.Errorf("%s is a pipeline, whose steps are models beside it: a pipeline needs its repository: "+
-				"weft serve %s", path, filepath.Join(path, ".."))
+			return nil, "", pipeline(filepath.Join(path, ".."))
 		}
 	}
 	return nil, "", nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -310,6 +311,10 @@ func (c *Push) files() (paths []string, _ *weftv1.UploadStart, _ error) {
 		in.File = filepath.Join(c.File, pipelineFile)
 		if _, err := os.Stat(in.File); err != nil {
 			in.File = filepath.Join(c.File, modelfile.Model)
+		}
+		if _, err := os.Stat(in.File); errors.Is(err, fs.ErrNotExist) {
+			return nil, nil, fmt.Errorf("%s has no %s and no %s; expected a file, or the folder of one version, such as %s",
+				c.File, modelfile.Model, pipelineFile, filepath.Join(c.File, "1"))
 		}
 		return in.files()
 	}
