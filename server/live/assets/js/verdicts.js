@@ -3,10 +3,16 @@ import { ms, percent } from './format.js';
 
 // status says how the p99 stands to the target.
 export function status(v) {
-  if (v.p99Ms === 0) return { text: [v.backgroundShare > 0 ? 'copies only' : '', v.waiting > 0 ? `${v.waiting} waiting` : ''].filter(Boolean).join(', ') || 'no request', bad: false };
+  if (v.p99Ms === 0) return { text: [source(v), v.waiting > 0 ? `${v.waiting} waiting` : ''].filter(Boolean).join(', ') || 'no request', bad: false };
   if (v.targetMs === 0) return { text: `p99 ${ms(v.p99Ms)}, no target`, bad: false };
   const bad = v.p99Ms > v.targetMs;
   return { text: `${bad ? '▲ ' : ''}p99 ${ms(v.p99Ms)} of ${ms(v.targetMs)}${bad ? ': late' : ''}`, bad };
+}
+
+// source says where the rows of a version come from that answers no request by itself. Steps of pipelines are no requests of it.
+function source(v) {
+  if (v.backgroundShare > 0 && v.backgroundShare >= v.share) return 'copies only';
+  return v.batchesPerSecond > 0 && !v.lastMinute?.lost ? 'pipelines ask it' : '';
 }
 
 // due says how the share stands to the one it is entitled to.
