@@ -28,6 +28,10 @@ func describeVersion(v *catalog.Version) VersionFindings {
 	for _, step := range v.Steps {
 		f.Steps = append(f.Steps, step.String())
 	}
+	if len(v.Steps) > 0 && v.Steps[0].Separate {
+		f.Notes = append(f.Notes, "the steps run by themselves: each is a request to the version that it names, in batches "+
+			"with other requests to that")
+	}
 	for i, other := range v.Replicas {
 		// The first replica is the one that Device and Provider tell of.
 		if i > 0 {

@@ -79,7 +79,7 @@ func rowsOf(m *weftv1.Model, traffic *weftv1.GetTrafficResponse) (rows [][]strin
 		rows = append(rows, []string{
 			m.GetName(), strconv.FormatInt(v.GetVersion(), 10), stateName(v.GetState()),
 			cmp.Or(strings.Join(labels, ", "), "-"), cmp.Or(parts[v.GetVersion()], "-"),
-			cmp.Or(v.GetFailure(), v.GetStalled(), v.GetScarcity(), stepsOf(v)),
+			noteOf(v),
 		})
 	}
 	if len(rows) == 0 {
@@ -88,11 +88,20 @@ func rowsOf(m *weftv1.Model, traffic *weftv1.GetTrafficResponse) (rows [][]strin
 	return rows
 }
 
+// noteOf says what is wrong with a version, and what it is for or made of if it is a step or a pipeline.
+func noteOf(v *weftv1.ModelVersion) string {
+	notes := []string{cmp.Or(v.GetFailure(), v.GetStalled(), v.GetScarcity()), stepsOf(v)}
+	if v.GetStepOnly() {
+		notes = append(notes, "a step of pipelines only: answers requests that name it")
+	}
+	return strings.Join(slices.DeleteFunc(notes, func(s string) bool { return s == "" }), "; ")
+}
+
 // stepsOf says what a pipeline is made of; "": it is none.
 func stepsOf(v *weftv1.ModelVersion) string {
 	var steps []string
 	for _, s := range v.GetSteps() {
-		text := fmt.Sprintf("%s/%d", s.GetModel(), s.GetVersion())
+		text := fmt.Sprintf("%s: %s/%d", s.GetName(), s.GetModel(), s.GetVersion())
 		if s.GetRepeat() > 1 {
 			text += fmt.Sprintf(" %d times", s.GetRepeat())
 		}
@@ -101,7 +110,11 @@ func stepsOf(v *weftv1.ModelVersion) string {
 		}
 		steps = append(steps, text)
 	}
-	return strings.Join(steps, ", then ")
+	text := strings.Join(steps, ", then ")
+	if len(steps) > 0 && v.GetSteps()[0].GetSeparate() {
+		text += ", each by itself"
+	}
+	return text
 }
 
 func stateName(s weftv1.VersionState) string {
@@ -141,7 +154,7 @@ func sumOf(t *weftv1.Traffic) (sum float64) {
 // newestServing returns the version that answers where there is no split; 0: none.
 func newestServing(m *weftv1.Model, traffic *weftv1.GetTrafficResponse) int64 {
 	for _, v := range slices.Backward(m.GetVersions()) {
-		if v.GetState() == weftv1.VersionState_VERSION_STATE_READY &&
+		if v.GetState() == weftv1.VersionState_VERSION_STATE_READY && !v.GetStepOnly() &&
 			!slices.ContainsFunc(traffic.GetRolledBack(), func(r *weftv1.RolledBackVersion) bool {
 				return r.GetVersion() == v.GetVersion()
 			}) {

@@ -90,6 +90,7 @@ type Step struct {
 	Version         int64
 	Repeat          int
 	When            string       // the condition for rows to pass, such as "see.score is above 0.5"; "": all do
+	Separate        bool         // it is a request of its own to that version
 	Inputs, Outputs []StepTensor // ascending
 }
 

@@ -100,7 +100,10 @@ func (v Version) Steps() (all []catalog.Step) {
 		}
 	}
 	for _, s := range v.Pipeline.Steps {
-		step := catalog.Step{Name: s.Name, Model: s.Model, Version: s.Version, Repeat: s.Repeat, When: s.When.String()}
+		step := catalog.Step{
+			Name: s.Name, Model: s.Model, Version: s.Version, Repeat: s.Repeat, When: s.When.String(),
+			Separate: v.Pipeline.Staged(),
+		}
 		for _, input := range slices.Sorted(maps.Keys(s.Inputs)) {
 			from := s.Inputs[input]
 			step.Inputs = append(step.Inputs, catalog.StepTensor{Name: input, Called: cmp.Or(called[from], from)})

@@ -110,10 +110,12 @@ func versionMessage(v *catalog.Version) *weftv1.ModelVersion {
 		Scarcity:      catalog.PublicText(v.Scarce),
 		Digest:        v.Digest,
 		Stalled:       catalog.PublicText(v.Stalled),
+		StepOnly:      v.StepOnly,
 	}
 	for _, s := range v.Steps {
 		out.Steps = append(out.Steps, &weftv1.ModelStep{
 			Name: s.Name, Model: s.Model, Version: s.Version, Repeat: int32(s.Repeat), Condition: s.When,
+			Separate: s.Separate,
 		})
 	}
 	if v.Loading != nil {

@@ -660,7 +660,10 @@ type ModelVersion struct {
 	// place. Absent while neither is being loaded.
 	Loading *LoadProgress `protobuf:"bytes,17,opt,name=loading,proto3" json:"loading,omitempty"`
 	// What a pipeline is made of, in the order in which it runs; empty for other models.
-	Steps         []*ModelStep `protobuf:"bytes,18,rep,name=steps,proto3" json:"steps,omitempty"`
+	Steps []*ModelStep `protobuf:"bytes,18,rep,name=steps,proto3" json:"steps,omitempty"`
+	// It is served because pipelines ask it: it answers requests that name it, and no
+	// others.
+	StepOnly      bool `protobuf:"varint,19,opt,name=step_only,json=stepOnly,proto3" json:"step_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -821,6 +824,13 @@ func (x *ModelVersion) GetSteps() []*ModelStep {
 	return nil
 }
 
+func (x *ModelVersion) GetStepOnly() bool {
+	if x != nil {
+		return x.StepOnly
+	}
+	return false
+}
+
 // ModelStep is one model of a pipeline.
 type ModelStep struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -831,7 +841,9 @@ type ModelStep struct {
 	// How often it runs in each execution.
 	Repeat int32 `protobuf:"varint,4,opt,name=repeat,proto3" json:"repeat,omitempty"`
 	// Which rows pass, such as "see.score is above 0.5"; empty where all do.
-	Condition     string `protobuf:"bytes,5,opt,name=condition,proto3" json:"condition,omitempty"`
+	Condition string `protobuf:"bytes,5,opt,name=condition,proto3" json:"condition,omitempty"`
+	// It is a request of its own to that version: the steps are not joined into one model.
+	Separate      bool `protobuf:"varint,6,opt,name=separate,proto3" json:"separate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -899,6 +911,13 @@ func (x *ModelStep) GetCondition() string {
 		return x.Condition
 	}
 	return ""
+}
+
+func (x *ModelStep) GetSeparate() bool {
+	if x != nil {
+		return x.Separate
+	}
+	return false
 }
 
 // LoadProgress is how far the load of a version is.
@@ -1263,7 +1282,7 @@ const file_weft_v1_model_proto_rawDesc = "" +
 	"\vaudit_share\x18\v \x01(\x01R\n" +
 	"auditShare\x12!\n" +
 	"\faudited_rows\x18\f \x01(\x03R\vauditedRows\x12+\n" +
-	"\x11audit_differences\x18\r \x01(\x03R\x10auditDifferences\"\xe5\x05\n" +
+	"\x11audit_differences\x18\r \x01(\x03R\x10auditDifferences\"\x82\x06\n" +
 	"\fModelVersion\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x03R\aversion\x12+\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x15.weft.v1.VersionStateR\x05state\x12\x18\n" +
@@ -1284,13 +1303,15 @@ const file_weft_v1_model_proto_rawDesc = "" +
 	"\astalled\x18\x0f \x01(\tR\astalled\x12/\n" +
 	"\acrashes\x18\x10 \x01(\v2\x15.weft.v1.ModelCrashesR\acrashes\x12/\n" +
 	"\aloading\x18\x11 \x01(\v2\x15.weft.v1.LoadProgressR\aloading\x12(\n" +
-	"\x05steps\x18\x12 \x03(\v2\x12.weft.v1.ModelStepR\x05steps\"\x85\x01\n" +
+	"\x05steps\x18\x12 \x03(\v2\x12.weft.v1.ModelStepR\x05steps\x12\x1b\n" +
+	"\tstep_only\x18\x13 \x01(\bR\bstepOnly\"\xa1\x01\n" +
 	"\tModelStep\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\x03R\aversion\x12\x16\n" +
 	"\x06repeat\x18\x04 \x01(\x05R\x06repeat\x12\x1c\n" +
-	"\tcondition\x18\x05 \x01(\tR\tcondition\"\x94\x01\n" +
+	"\tcondition\x18\x05 \x01(\tR\tcondition\x12\x1a\n" +
+	"\bseparate\x18\x06 \x01(\bR\bseparate\"\x94\x01\n" +
 	"\fLoadProgress\x12(\n" +
 	"\x05stage\x18\x01 \x01(\x0e2\x12.weft.v1.LoadStageR\x05stage\x12\x12\n" +
 	"\x04done\x18\x02 \x01(\x03R\x04done\x12\x14\n" +
