@@ -546,7 +546,7 @@ func TestJoinedModelIsFreed(t *testing.T) {
 	p := w.addPipeline(selection)
 	first := joined(p)
 	w.engine(w.listing.Models[2].Versions[0].Path, first)
-	w.sized("p", 1, 1<<20)
+	w.sized("m0", 1, 1<<20)
 	w.load("m0")
 	w.load("m1")
 	before := w.Counts().MemoryInUse

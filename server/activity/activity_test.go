@@ -306,7 +306,7 @@ It was answered after 21 ms: 1.0 ms later than wanted, mostly because of waiting
 		if got != want {
 			t.Errorf("story:\n%s\nwant:\n%s", got, want)
 		}
-		// A pipeline of which this batch was a step.
+		// A pipeline that had this batch as a step.
 		h.log.RequestDone(t.Context(), &predict.Event{
 			Number: 9, Model: "policy", Version: 1, Ending: predict.Answered, Arrived: time.Now(), Ended: time.Now(),
 			Execution: predict.Execution{Rows: 1, Outcome: sharedsched.Outcome{

@@ -14,8 +14,8 @@ import (
 const mostHolders = 3
 
 // story tells the way of a request in sentences: how it came, waited, ran and ended. lane says where its batch ran,
-// step of which version that was, if it is a step of a pipeline. b is nil where the batch is no longer remembered, or
-// the request was not run in one.
+// and step names the version that ran it as a step of a pipeline; "": it was none. b is nil where the batch is no
+// longer remembered, or the request was not run in one.
 func story(r *told, e *weftv1.Explanation, b *batch, lane, step string) []string {
 	var s []string
 	say := func(format string, args ...any) { s = append(s, fmt.Sprintf(format, args...)) }
