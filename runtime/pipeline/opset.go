@@ -143,26 +143,26 @@ var changes = map[string][]change{
 	"Hardmax":            {{13, flattened}},
 	"LogSoftmax":         {{13, flattened}},
 	"Pad":                {{11, padding}},
-	"ReduceL1":           {{18, ints("axes")}},
-	"ReduceL2":           {{18, ints("axes")}},
-	"ReduceLogSum":       {{18, ints("axes")}},
-	"ReduceLogSumExp":    {{18, ints("axes")}},
-	"ReduceMax":          {{18, ints("axes")}},
-	"ReduceMean":         {{18, ints("axes")}},
-	"ReduceMin":          {{18, ints("axes")}},
-	"ReduceProd":         {{18, ints("axes")}},
-	"ReduceSum":          {{13, ints("axes")}},
-	"ReduceSumSquare":    {{18, ints("axes")}},
+	"ReduceL1":           {{11, counted}, {18, ints("axes")}},
+	"ReduceL2":           {{11, counted}, {18, ints("axes")}},
+	"ReduceLogSum":       {{11, counted}, {18, ints("axes")}},
+	"ReduceLogSumExp":    {{11, counted}, {18, ints("axes")}},
+	"ReduceMax":          {{11, counted}, {18, ints("axes")}},
+	"ReduceMean":         {{11, counted}, {18, ints("axes")}},
+	"ReduceMin":          {{11, counted}, {18, ints("axes")}},
+	"ReduceProd":         {{11, counted}, {18, ints("axes")}},
+	"ReduceSum":          {{11, counted}, {13, ints("axes")}},
+	"ReduceSumSquare":    {{11, counted}, {18, ints("axes")}},
 	"Resize":             {{11, nil}, {13, nil}},
 	"RoiAlign":           {{16, set("coordinate_transformation_mode", "output_half_pixel")}},
 	"Scan":               {{9, nil}},
 	"Scatter":            {{11, called("ScatterElements")}},
-	"Slice":              {{10, ints("starts", "ends", "axes")}},
+	"Slice":              {{10, counted}, {10, ints("starts", "ends", "axes")}},
 	"Softmax":            {{13, flattened}},
 	"Split":              {{13, ints("split")}, {18, parts}},
-	"Squeeze":            {{13, ints("axes")}},
+	"Squeeze":            {{11, counted}, {13, ints("axes")}},
 	"TopK":               {{10, ints("k")}},
-	"Unsqueeze":          {{13, ints("axes")}},
+	"Unsqueeze":          {{11, counted}, {13, ints("axes")}},
 	"Upsample":           {{9, nil}, {10, nil}},
 }
 
@@ -209,9 +209,6 @@ func ints(names ...string) func(*rewriter, *onnx.NodeProto) bool {
 		inputs := n.GetInput()
 		for _, name := range names {
 			a := r.take(n, name)
-			if name == "axes" && r.from[""] < 11 && slices.ContainsFunc(a.GetInts(), func(axis int64) bool { return axis < 0 }) {
-				r.refuse(n, "counts axes from the end, which opset %d does not define", r.from[""])
-			}
 			switch {
 			case a == nil || a.GetType() == onnx.AttributeProto_INTS && len(a.GetInts()) == 0:
 				inputs = append(inputs, "")
@@ -227,6 +224,16 @@ func ints(names ...string) func(*rewriter, *onnx.NodeProto) bool {
 		n.Input = inputs
 		return true
 	}
+}
+
+// counted refuses axes that are counted from the end, which older operator sets do not define.
+func counted(r *rewriter, n *onnx.NodeProto) bool {
+	for _, a := range n.GetAttribute() {
+		if a.GetName() == "axes" && slices.ContainsFunc(a.GetInts(), func(axis int64) bool { return axis < 0 }) {
+			r.refuse(n, "counts axes from the end, which opset %d does not define", r.from[""])
+		}
+	}
+	return true
 }
 
 // only refuses an attribute that is gone, unless it has the value that always holds now.

@@ -107,6 +107,10 @@ func gatherND(c *call) []*value {
 		return c.no("how many dimensions it looks into is not known")
 	}
 	batch, end := int(b), int(b+depth)
+	// ONNX Runtime does not compare them, and divides all places by what the data have.
+	if !slices.EqualFunc(v.dims[:batch], index.dims[:batch], dim.equal) {
+		return c.no("%s and %s do not have the same batch dimensions", c.name(0), c.name(1))
+	}
 	dims := slices.Concat(index.dims[:last], v.dims[end:])
 	switch {
 	case index.holds(last):
