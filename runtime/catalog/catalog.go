@@ -50,7 +50,9 @@ type Version struct {
 	Steps []Step
 	// Signature is nil until the model was opened.
 	Signature *tensor.Signature
-	Batching  Batching
+	// EpisodeState is what the server keeps between the requests of an episode; nil: nothing.
+	EpisodeState *EpisodeState
+	Batching     Batching
 	// Device, Provider and Scheduler are those of the first replica.
 	Device string
 	// Provider is the execution provider, such as cpu, cuda or synth.
