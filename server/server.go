@@ -28,6 +28,7 @@ import (
 	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/activity"
 	"github.com/weftserve/weft/server/breaker"
+	"github.com/weftserve/weft/server/episode"
 	"github.com/weftserve/weft/server/live"
 	"github.com/weftserve/weft/server/openinference"
 	"github.com/weftserve/weft/server/predict"
@@ -110,6 +111,8 @@ type Config struct {
 	// MaxEpisodes and EpisodeTTL bound the memory of running episodes, see routing.Config. Zero: its defaults.
 	MaxEpisodes int
 	EpisodeTTL  time.Duration
+	// Episodes keeps the state of episodes. Nil: there is no room for any.
+	Episodes *episode.Store
 	// Shadows runs requests once more on the versions that traffic puts into the shadow. Nil: none are.
 	Shadows Shadows
 	// Rollouts compares versions by how they did. Nil: nothing is compared.
@@ -176,11 +179,14 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 		})
 	}
 	statistics := &predict.Statistics{}
+	if config.Episodes == nil {
+		config.Episodes = episode.NewStore(episode.Config{})
+	}
 	pipeline := predict.New(predict.Config{
 		MaxConcurrentRequests: config.MaxConcurrentRequests, MaxEpisodes: config.MaxEpisodes,
 		EpisodeTTL: config.EpisodeTTL, Memory: config.Memory,
 		Explain: status.Explain, Clock: config.Clock, Logger: config.Logger,
-		Statistics: statistics, Observer: config.Observer, Shadows: config.Shadows, Rollouts: config.Rollouts,
+		Episodes: config.Episodes, Statistics: statistics, Observer: config.Observer, Shadows: config.Shadows, Rollouts: config.Rollouts,
 		Recorder: config.Recorder, Traces: config.Traces,
 	}, models)
 	// Explained once: calls are refused unread to save time.

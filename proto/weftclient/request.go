@@ -43,9 +43,13 @@ type Request struct {
 	// Outputs names the outputs that are wanted; nil: all.
 	Outputs []string
 	// Episode names the game, the robot's run or the session that the request belongs to: all its requests go to one
-	// version. EndOfEpisode says that it is the last one.
-	Episode      string
-	EndOfEpisode bool
+	// version. BeginEpisode says that it is the first one, for a model whose state the server keeps, and EndOfEpisode
+	// that it is the last one.
+	Episode                    string
+	BeginEpisode, EndOfEpisode bool
+	// Step numbers the requests of the episode, ascending from 1, so that one may be sent again: the answer is the same
+	// then, and nothing runs twice. 0: it has no number.
+	Step uint64
 	// ID is the caller's own name of the request, for logs. On a stream it is required, and differs from those of all
 	// requests without an answer.
 	ID       string
@@ -58,6 +62,7 @@ type Request struct {
 func (q *Request) message() *weftv1.PredictRequest {
 	m := &weftv1.PredictRequest{
 		Model: q.Model, Inputs: q.Inputs, Outputs: q.Outputs, EpisodeId: q.Episode, EndOfEpisode: q.EndOfEpisode,
+		BeginEpisode: q.BeginEpisode, Step: q.Step,
 		RequestId: q.ID, Priority: q.Priority, OutputEncoding: weftv1.OutputEncoding_OUTPUT_ENCODING_RAW,
 	}
 	if q.Target != 0 {

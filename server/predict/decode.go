@@ -11,7 +11,7 @@ import (
 )
 
 // decode reads the inputs and the wanted outputs of a request for the version that is to answer it, into a call. The
-// error is a *tensor.FieldError.
+// error is a *tensor.FieldError. Inputs that the server may fill need not be there.
 func decode(req *Request, v *catalog.Version, call *catalog.Call) (err error) {
 	sig := v.Signature
 	*call = catalog.Call{
@@ -22,9 +22,12 @@ func decode(req *Request, v *catalog.Version, call *catalog.Call) (err error) {
 	if call.Wanted, err = wantedOutputs(sig, req.Outputs); err != nil {
 		return err
 	}
-	if err := decodeInputs(req, sig, call); err != nil {
-		return err
-	}
+	return decodeInputs(req, call)
+}
+
+// complete checks a call all inputs of which are there.
+func complete(req *Request, call *catalog.Call) (err error) {
+	sig := call.Version.Signature
 	if call.Rows, err = sig.Rows(call.Inputs); err != nil {
 		return err
 	}
@@ -64,21 +67,37 @@ func checkOutputs(req *Request, call *catalog.Call) error {
 
 // decodeInputs reads the inputs. A wrong name is reported before a wrong tensor. Optional inputs follow the others in
 // the call, in the signature's order, with the zero tensor for each that did not come; none is there if none came.
-func decodeInputs(req *Request, sig *tensor.Signature, call *catalog.Call) (err error) {
+func decodeInputs(req *Request, call *catalog.Call) (err error) {
+	v := call.Version
+	sig := v.Signature
 	if req.unnamed() && len(sig.Inputs) != 1 {
 		return &tensor.FieldError{
 			Field: "inputs", Want: "by name: " + specNames(slices.Concat(sig.Inputs, sig.Optional)), Got: "one without a name",
 		}
 	}
+	var came map[string]bool
+	needed := len(sig.Inputs)
 	for i := range sig.Inputs {
-		if call.Inputs[i], err = decodeInput(req, sig, &sig.Inputs[i]); err != nil {
+		if req.fills(v, i) {
+			if came == nil {
+				came = req.names()
+			}
+			if !came[sig.Inputs[i].Name] {
+				needed--
+				continue
+			}
+		}
+		if call.Inputs[i], err = decodeInput(req, v, &sig.Inputs[i]); err != nil {
 			return err
 		}
 	}
-	if req.Inputs == len(sig.Inputs) {
+	if req.Inputs == needed {
 		return nil
 	}
-	came, optional := req.names(), 0
+	if came == nil {
+		came = req.names()
+	}
+	optional := 0
 	for i := range sig.Optional {
 		spec := &sig.Optional[i]
 		if !came[spec.Name] {
@@ -87,12 +106,12 @@ func decodeInputs(req *Request, sig *tensor.Signature, call *catalog.Call) (err 
 		if optional++; optional == 1 {
 			call.Inputs = append(call.Inputs, make([]tensor.Tensor, len(sig.Optional))...)
 		}
-		if call.Inputs[len(sig.Inputs)+i], err = decodeInput(req, sig, spec); err != nil {
+		if call.Inputs[len(sig.Inputs)+i], err = decodeInput(req, v, spec); err != nil {
 			return err
 		}
 	}
-	if n := len(sig.Inputs) + optional; req.Inputs > n {
-		return cmp.Or(checkNames(req, sig), error(&tensor.FieldError{
+	if n := needed + optional; req.Inputs > n {
+		return cmp.Or(checkNames(req, v), error(&tensor.FieldError{
 			Field: "inputs", Want: "each input once", Got: fmt.Sprintf("%d inputs for %d", req.Inputs, n),
 		}))
 	}
@@ -100,12 +119,12 @@ func decodeInputs(req *Request, sig *tensor.Signature, call *catalog.Call) (err 
 }
 
 // decodeInput reads one input. Of a wrong one nothing is left.
-func decodeInput(req *Request, sig *tensor.Signature, spec *tensor.Spec) (tensor.Tensor, error) {
+func decodeInput(req *Request, v *catalog.Version, spec *tensor.Spec) (tensor.Tensor, error) {
 	in, err := req.Codec.Decode(spec)
 	if err != nil {
 		wrong := inInput(spec.Name, err)
 		if !req.unnamed() {
-			wrong = cmp.Or(checkNames(req, sig), wrong)
+			wrong = cmp.Or(checkNames(req, v), wrong)
 		}
 		return tensor.Tensor{}, wrong
 	}

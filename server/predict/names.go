@@ -5,17 +5,19 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/routing"
 )
 
 // checkNames refuses a request that lacks an input, or that brings one that the model does not have.
-func checkNames(req *Request, sig *tensor.Signature) error {
+func checkNames(req *Request, v *catalog.Version) error {
+	sig := v.Signature
 	came := req.names()
 	foreign := foreignNames(sig, came)
 	for i := range sig.Inputs {
 		spec := &sig.Inputs[i]
-		if came[spec.Name] {
+		if came[spec.Name] || req.fills(v, i) {
 			continue
 		}
 		got := "none of that name"

@@ -31,6 +31,7 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/breaker"
+	"github.com/weftserve/weft/server/episode"
 	"github.com/weftserve/weft/server/rollout"
 	"github.com/weftserve/weft/server/routing"
 )
@@ -67,6 +68,7 @@ type Config struct {
 	// Logger gets panics, changes of breakers, and the errors whose full text callers do not get.
 	Logger *slog.Logger
 	// Each of these may be nil.
+	Episodes   *episode.Store // nil: no state is kept
 	Statistics *Statistics
 	Observer   Observer
 	Shadows    Shadows
@@ -194,10 +196,29 @@ func (p *Pipeline) try(ctx context.Context, f *flight) error {
 	if err != nil {
 		return err
 	}
-	if err := decode(f.req, route.Version, &f.call); err != nil {
+	refused := func(err error) error {
 		// Another version that takes the same inputs would refuse it as well.
 		f.excused = p.Table().Alternative(route.Version, p.breaker) != nil
 		return err
+	}
+	if err := decode(f.req, route.Version, &f.call); err != nil {
+		return refused(err)
+	}
+	turn, err := p.enterEpisode(ctx, f)
+	if err != nil {
+		return err
+	}
+	if turn != nil {
+		defer turn.Leave()
+		if turn.Kept != nil {
+			return turn.repeat(f)
+		}
+	}
+	if err := complete(f.req, &f.call); err != nil {
+		return refused(err)
+	}
+	if turn != nil {
+		turn.extend(&f.call)
 	}
 	f.call.Memory, f.call.Traced = p.config.Memory, f.req.trace != nil
 	if err := context.Cause(ctx); err != nil {
@@ -208,6 +229,9 @@ func (p *Pipeline) try(ctx context.Context, f *flight) error {
 		err = checkResults(&f.call)
 	} else {
 		err = p.tryElsewhere(ctx, f, err)
+	}
+	if err == nil && turn != nil {
+		err = turn.commit(f.req, &f.call)
 	}
 	f.observed.returned = f.req.moment()
 	if p.judge(f, err); err != nil {

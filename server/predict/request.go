@@ -24,9 +24,16 @@ type Request struct {
 	Choice routing.Choice
 	// ID is the caller's own name for the request; "": it has none.
 	ID string
-	// Episode names the episode that the request belongs to; "": none. EndOfEpisode: it is the last request of it.
-	Episode      string
-	EndOfEpisode bool
+	// Episode names the episode that the request belongs to; "": none. BeginEpisode: it is the first request of it, and
+	// EndOfEpisode: the last.
+	Episode                    string
+	BeginEpisode, EndOfEpisode bool
+	// Step numbers the requests of an episode, ascending, so that one may be sent again; 0: it has no number.
+	Step uint64
+	// StreamID is the stream that the request came on, comparable, and After is closed when the request of the episode
+	// before it on that stream was answered; nil: there is none.
+	StreamID any
+	After    <-chan struct{}
 	// Arrived is when the request came, as far as is known; zero: just now.
 	Arrived time.Time
 	// Limit is the time after which the answer is worth nothing; zero leaves it to the model. See AnswerBy.

@@ -27,6 +27,10 @@ type Place struct {
 // Result is the result of a request that was answered.
 type Result struct {
 	Place
+	// Repeated: the request was a retry of a step, and this is the answer that it had. Skipped is how many numbers of
+	// steps were left out before it.
+	Repeated bool
+	Skipped  uint64
 	// Message is the answer in its protocol's form, for a recorder that knows it. A codec may set it.
 	Message any
 

@@ -13,6 +13,7 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/access"
+	"github.com/weftserve/weft/server/episode"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/rollout"
@@ -64,7 +65,18 @@ var table = []entry{
 			Description: predict.Clip(e.Error()),
 		}}
 	}),
+	of(func(e *episode.LostError) fault {
+		return fault{code: codes.NotFound, reason: "EPISODE_LOST", numbers: []string{"episode", resourceName(e.Episode)}}
+	}),
+	of(func(e *episode.StaleError) fault {
+		return fault{code: codes.FailedPrecondition, reason: "STALE_STEP", numbers: []string{
+			"step", strconv.FormatUint(e.Step, 10), "latest", strconv.FormatUint(e.Latest, 10),
+		}}
+	}),
 	// There is no room, from here to protect.CrowdedError: callers may try again.
+	of(func(e *episode.FullError) fault {
+		return fault{code: codes.ResourceExhausted, reason: "EPISODES_FULL", retry: retryWhenFull, pushback: true}
+	}),
 	of(refusalFault),
 	of(func(e *predict.ServerFullError) fault {
 		return fault{

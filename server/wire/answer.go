@@ -67,6 +67,8 @@ func (a *Answer) execution(result *predict.Result) {
 	a.Number(10, int64(int32(o.Executions)))
 	a.Number(11, int64(protowire.EncodeBool(result.Degraded)))
 	a.Number(12, result.FailedOverFrom)
+	a.Number(13, int64(protowire.EncodeBool(result.Repeated)))
+	a.Number(14, int64(result.Skipped))
 	a.Wrap(4, begin, 0)
 }
 

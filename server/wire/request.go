@@ -37,7 +37,8 @@ func Request(in *Inbound) predict.Request {
 	m := in.Request
 	r := predict.Request{
 		Model: m.GetModel().GetName(), Choice: Choice(m.GetModel()),
-		ID: m.GetRequestId(), Episode: m.GetEpisodeId(), EndOfEpisode: m.GetEndOfEpisode(),
+		ID: m.GetRequestId(), Episode: m.GetEpisodeId(), BeginEpisode: m.GetBeginEpisode(),
+		EndOfEpisode: m.GetEndOfEpisode(), Step: m.GetStep(),
 		Target: m.GetTargetLatency().AsDuration(), Outputs: m.GetOutputs(), Inputs: len(m.GetInputs()),
 		Fault: check(m), Message: in,
 	}
@@ -56,7 +57,8 @@ func RequestMessage(r *predict.Recorded) *weftv1.PredictRequest {
 	}
 	m := &weftv1.PredictRequest{
 		Model:     &weftv1.ModelSpec{Name: r.Request.Model},
-		RequestId: r.Request.ID, EpisodeId: r.Request.Episode, EndOfEpisode: r.Request.EndOfEpisode,
+		RequestId: r.Request.ID, EpisodeId: r.Request.Episode, BeginEpisode: r.Request.BeginEpisode,
+		EndOfEpisode: r.Request.EndOfEpisode, Step: r.Request.Step,
 		// From 1 on, since 0, unspecified, is critical as well.
 		Priority: weftv1.Priority(slices.Index(priorities[1:], r.Request.Priority) + 1), Outputs: r.Request.Outputs,
 		Inputs: map[string]*weftv1.Tensor{},

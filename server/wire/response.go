@@ -43,6 +43,7 @@ func Response(requestID string, result *predict.Result, raw bool) *weftv1.Predic
 	x.DeviceUs, x.Device = o.DeviceTime.Microseconds(), o.Device
 	x.BatchRequests, x.BatchRows, x.PaddedRows = int32(o.BatchRequests), int32(o.BatchRows), int32(o.PaddedRows)
 	x.Executions, x.FlushReason = int32(o.Executions), flushReasons[o.Reason]
+	x.RepeatedStep, x.SkippedSteps = result.Repeated, int64(result.Skipped)
 	m := &answer.PredictResponse
 	m.RequestId, m.Model, m.Execution = requestID, &answer.model, x
 	m.Outputs = make(map[string]*weftv1.Tensor, result.Len())

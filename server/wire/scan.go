@@ -69,7 +69,7 @@ func (s *scanned) reset() {
 	m := &s.message
 	clear(m.GetInputs())
 	m.Model, m.Outputs, m.RequestId, m.EpisodeId, m.TargetLatency = nil, nil, "", "", nil
-	m.Priority, m.OutputEncoding, m.EndOfEpisode = 0, 0, false
+	m.Priority, m.OutputEncoding, m.EndOfEpisode, m.BeginEpisode, m.Step = 0, 0, false, false, 0
 	s.model.VersionChoice, s.came, s.timeout, s.supersede = nil, 0, nil, false
 }
 
@@ -124,6 +124,10 @@ func (s *scanned) request(data elements.Source) bool {
 			m.OutputEncoding = weftv1.OutputEncoding(f.Value)
 		case elements.NumberTag(9):
 			m.EndOfEpisode = protowire.DecodeBool(f.Value)
+		case elements.NumberTag(10):
+			m.BeginEpisode = protowire.DecodeBool(f.Value)
+		case elements.NumberTag(11):
+			m.Step = f.Value
 		default:
 			f.Plain = false
 		}

@@ -246,7 +246,15 @@ type PredictRequest struct {
 	OutputEncoding OutputEncoding       `protobuf:"varint,8,opt,name=output_encoding,json=outputEncoding,proto3,enum=weft.v1.OutputEncoding" json:"output_encoding,omitempty"`
 	// This is the last request of the episode: the server may forget `episode_id`
 	// after it.
-	EndOfEpisode  bool `protobuf:"varint,9,opt,name=end_of_episode,json=endOfEpisode,proto3" json:"end_of_episode,omitempty"`
+	EndOfEpisode bool `protobuf:"varint,9,opt,name=end_of_episode,json=endOfEpisode,proto3" json:"end_of_episode,omitempty"`
+	// This is the first request of the episode, where the model's state is kept by the
+	// server (`state` in model.yaml): the state begins anew. State inputs that the
+	// request brings take its place, as those of a step that was kept by the caller.
+	BeginEpisode bool `protobuf:"varint,10,opt,name=begin_episode,json=beginEpisode,proto3" json:"begin_episode,omitempty"`
+	// The number of this step of the episode, from 1 on and ascending; 0: it has none.
+	// The number of the latest step again gets the answer that it had, and nothing runs.
+	// A lower one is FAILED_PRECONDITION with the reason STALE_STEP.
+	Step          uint64 `protobuf:"varint,11,opt,name=step,proto3" json:"step,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -342,6 +350,20 @@ func (x *PredictRequest) GetEndOfEpisode() bool {
 		return x.EndOfEpisode
 	}
 	return false
+}
+
+func (x *PredictRequest) GetBeginEpisode() bool {
+	if x != nil {
+		return x.BeginEpisode
+	}
+	return false
+}
+
+func (x *PredictRequest) GetStep() uint64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
 }
 
 // PredictResponse carries the outputs, and the request's way through the server.
@@ -445,8 +467,12 @@ type ExecutionInfo struct {
 	RoutingDegraded bool `protobuf:"varint,11,opt,name=routing_degraded,json=routingDegraded,proto3" json:"routing_degraded,omitempty"`
 	// The version that should have answered, if another one stood in; else 0.
 	FailedOverFrom int64 `protobuf:"varint,12,opt,name=failed_over_from,json=failedOverFrom,proto3" json:"failed_over_from,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// This is the answer to an earlier request of the same step of the episode.
+	RepeatedStep bool `protobuf:"varint,13,opt,name=repeated_step,json=repeatedStep,proto3" json:"repeated_step,omitempty"`
+	// Numbers of steps between the one before and this one, which never came.
+	SkippedSteps  int64 `protobuf:"varint,14,opt,name=skipped_steps,json=skippedSteps,proto3" json:"skipped_steps,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExecutionInfo) Reset() {
@@ -559,6 +585,20 @@ func (x *ExecutionInfo) GetRoutingDegraded() bool {
 func (x *ExecutionInfo) GetFailedOverFrom() int64 {
 	if x != nil {
 		return x.FailedOverFrom
+	}
+	return 0
+}
+
+func (x *ExecutionInfo) GetRepeatedStep() bool {
+	if x != nil {
+		return x.RepeatedStep
+	}
+	return false
+}
+
+func (x *ExecutionInfo) GetSkippedSteps() int64 {
+	if x != nil {
+		return x.SkippedSteps
 	}
 	return 0
 }
@@ -1074,7 +1114,7 @@ var File_weft_v1_prediction_service_proto protoreflect.FileDescriptor
 
 const file_weft_v1_prediction_service_proto_rawDesc = "" +
 	"\n" +
-	" weft/v1/prediction_service.proto\x12\aweft.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\x1a\x14weft/v1/access.proto\x1a\x13weft/v1/model.proto\x1a\x14weft/v1/tensor.proto\"\xf4\x03\n" +
+	" weft/v1/prediction_service.proto\x12\aweft.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\x1a\x14weft/v1/access.proto\x1a\x13weft/v1/model.proto\x1a\x14weft/v1/tensor.proto\"\xad\x04\n" +
 	"\x0ePredictRequest\x12(\n" +
 	"\x05model\x18\x01 \x01(\v2\x12.weft.v1.ModelSpecR\x05model\x12;\n" +
 	"\x06inputs\x18\x02 \x03(\v2#.weft.v1.PredictRequest.InputsEntryR\x06inputs\x12\x18\n" +
@@ -1086,7 +1126,10 @@ const file_weft_v1_prediction_service_proto_rawDesc = "" +
 	"\bpriority\x18\x06 \x01(\x0e2\x11.weft.v1.PriorityR\bpriority\x12@\n" +
 	"\x0etarget_latency\x18\a \x01(\v2\x19.google.protobuf.DurationR\rtargetLatency\x12@\n" +
 	"\x0foutput_encoding\x18\b \x01(\x0e2\x17.weft.v1.OutputEncodingR\x0eoutputEncoding\x12$\n" +
-	"\x0eend_of_episode\x18\t \x01(\bR\fendOfEpisode\x1aJ\n" +
+	"\x0eend_of_episode\x18\t \x01(\bR\fendOfEpisode\x12#\n" +
+	"\rbegin_episode\x18\n" +
+	" \x01(\bR\fbeginEpisode\x12\x12\n" +
+	"\x04step\x18\v \x01(\x04R\x04step\x1aJ\n" +
 	"\vInputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12%\n" +
 	"\x05value\x18\x02 \x01(\v2\x0f.weft.v1.TensorR\x05value:\x028\x01\"\x9e\x02\n" +
@@ -1098,7 +1141,7 @@ const file_weft_v1_prediction_service_proto_rawDesc = "" +
 	"\texecution\x18\x04 \x01(\v2\x16.weft.v1.ExecutionInfoR\texecution\x1aK\n" +
 	"\fOutputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12%\n" +
-	"\x05value\x18\x02 \x01(\v2\x0f.weft.v1.TensorR\x05value:\x028\x01\"\xa7\x03\n" +
+	"\x05value\x18\x02 \x01(\v2\x0f.weft.v1.TensorR\x05value:\x028\x01\"\xf1\x03\n" +
 	"\rExecutionInfo\x12\x12\n" +
 	"\x04slot\x18\x01 \x01(\tR\x04slot\x12\x19\n" +
 	"\bqueue_us\x18\x02 \x01(\x03R\aqueueUs\x12\x1d\n" +
@@ -1117,7 +1160,9 @@ const file_weft_v1_prediction_service_proto_rawDesc = "" +
 	" \x01(\x05R\n" +
 	"executions\x12)\n" +
 	"\x10routing_degraded\x18\v \x01(\bR\x0froutingDegraded\x12(\n" +
-	"\x10failed_over_from\x18\f \x01(\x03R\x0efailedOverFrom\"\x9c\x01\n" +
+	"\x10failed_over_from\x18\f \x01(\x03R\x0efailedOverFrom\x12#\n" +
+	"\rrepeated_step\x18\r \x01(\bR\frepeatedStep\x12#\n" +
+	"\rskipped_steps\x18\x0e \x01(\x03R\fskippedSteps\"\x9c\x01\n" +
 	"\x14PredictStreamRequest\x121\n" +
 	"\arequest\x18\x01 \x01(\v2\x17.weft.v1.PredictRequestR\arequest\x123\n" +
 	"\atimeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12\x1c\n" +

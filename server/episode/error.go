@@ -1,0 +1,53 @@
+package episode
+
+import (
+	"fmt"
+
+	"github.com/weftserve/weft/server/routing"
+)
+
+// LostError says that there is no such episode to go on with.
+type LostError struct {
+	Key
+	Why End // "": it is not known
+}
+
+func (e *LostError) Error() string {
+	why := "it was never begun here, was idle for too long, or this server was started since"
+	switch e.Why {
+	case ByRequest:
+		why = "its last request ended it"
+	case Version:
+		why = "the version that answered it is not there any more, and another one may not go on (state.on_version_change)"
+	case Idle, Again, WithStream, "":
+	}
+	return fmt.Sprintf("model %s has no state for episode %s: %s; begin it anew (begin_episode), with the state inputs if "+
+		"you have kept the outputs of a step", routing.Quote(e.Model), routing.Quote(e.Episode), why)
+}
+
+// StaleError says that later steps of the episode were answered.
+type StaleError struct {
+	Key
+	Step, Latest uint64
+}
+
+func (e *StaleError) Error() string {
+	return fmt.Sprintf("step %d of episode %s comes after step %d was answered, which cannot be undone; expected %d to try "+
+		"that one again, or a higher number", e.Step, routing.Quote(e.Episode), e.Latest, e.Latest)
+}
+
+// FullError says that there is no room for the state of an episode.
+type FullError struct {
+	Key
+	Episodes            int // that the model has, which is as many as it may; 0: memory is short
+	Bytes, Need, Memory int64
+}
+
+func (e *FullError) Error() string {
+	if e.Episodes > 0 {
+		return fmt.Sprintf("model %s has %d episodes, as many as it may (state.max_episodes); end some (end_of_episode), or "+
+			"wait until idle ones end", routing.Quote(e.Model), e.Episodes)
+	}
+	return fmt.Sprintf("the state of episode %s needs %d bytes, and %d of %d are taken (--state-memory); end some episodes "+
+		"(end_of_episode), or wait until idle ones end", routing.Quote(e.Episode), e.Need, e.Bytes, e.Memory)
+}

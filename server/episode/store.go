@@ -1,0 +1,268 @@
+// Package episode keeps the state of episodes: what a recurrent policy gives for its own next step. A client begins an
+// episode, and names it in each request; the state itself stays in the server.
+//
+// The state of an episode is a list of tensors that nobody changes: the inputs of its next step. A step takes them as
+// they are, and a step that was answered puts others in their place. So one that failed, was refused, given up or run
+// again leaves nothing behind, and the end of an engine's process loses no state. Steps of one episode run one after the
+// other, in the order in which they Enter.
+//
+// Steps may be numbered, ascending. The number of the latest step again is a retry: it gets the answer that there was,
+// and nothing runs. So the effect of each step is there once, however often a client, or a hedge of it, sends it.
+//
+// An episode ends by its last request, by being idle, with the stream that it began on if its model says so, or when
+// another version is to answer it. A step of one that is not there is refused, and never begins one by itself. At the
+// bounds new episodes are refused; none that lives is put out for them.
+package episode
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// Config holds the bounds of a Store.
+type Config struct {
+	// Memory is how many bytes all states may take together.
+	Memory int64
+	// Ended is called with each episode that has ended, with a lock held: it must not call the Store. May be nil.
+	Ended func(model string, version int64, why End)
+}
+
+// End is why an episode ended.
+type End string
+
+// The ends. They are values of metrics.
+const (
+	ByRequest  End = "ended"   // by its last request
+	Again      End = "begun"   // its client began it again
+	Idle       End = "idle"    // no request came
+	WithStream End = "stream"  // with the stream that it began on
+	Version    End = "version" // its version answers no more
+)
+
+// Key names an episode. Those of two identities have nothing to do with each other.
+type Key struct{ Identity, Model, Episode string }
+
+// Store holds the episodes of all models. Safe for concurrent use.
+type Store struct {
+	config Config
+
+	mu    sync.Mutex
+	all   map[Key]*session // guarded by mu
+	lives map[string]int   // guarded by mu; by model; ended ones do not count
+	bytes int64            // guarded by mu
+	sweep *time.Timer      // guarded by mu; nil: there is nothing to look at
+}
+
+// NewStore returns an empty Store.
+func NewStore(c Config) *Store {
+	return &Store{config: c, all: map[Key]*session{}, lives: map[string]int{}}
+}
+
+// session is an episode.
+type session struct {
+	key  Key
+	turn chan struct{} // has an element while nobody has the turn
+
+	// What follows changes with the turn, and with the store's mu.
+	state    []tensor.Tensor // as catalog.EpisodeState.Inputs
+	rows     int
+	version  int64
+	digest   string
+	stream   any
+	idle     time.Duration
+	step     uint64 // the latest that was answered; 0: it had no number
+	first    uint64 // that it began with
+	answer   *Answer
+	answered bool // a step was: until then it is not there for anybody but who begins it
+	over     End  // it has ended, and is kept for retries of its last step
+
+	// guarded by the store's mu
+	bytes int64
+	used  time.Time
+	gone  bool // it is not in the store any more
+}
+
+// Answer is what a step gave, for retries of it.
+type Answer struct {
+	Version *catalog.Version
+	Wanted  []int
+	Results []tensor.Tensor
+}
+
+func (a *Answer) size() (n int64) {
+	if a != nil {
+		n = sizeOf(a.Results)
+	}
+	return n
+}
+
+func sizeOf(all []tensor.Tensor) (n int64) {
+	for i := range all {
+		n += int64(all[i].Size())
+	}
+	return n
+}
+
+// Ask is a step that somebody wants to do.
+type Ask struct {
+	Key
+	Version *catalog.Version // that is to answer, which has an EpisodeState
+	Begin   bool
+	Step    uint64 // 0: it has no number
+	Rows    int
+	// Brought: the request brings all inputs that are kept.
+	Brought bool
+	Stream  any // that it came on; nil: on none
+}
+
+// Enter waits for the turn of a step, until ctx ends. Leave must follow. The turn is nil, without an error, for a request
+// that brings its whole state, of an episode that is not there: it needs none. The error is a *LostError, a *StaleError,
+// a *FullError, a *tensor.FieldError or the cause of ctx.
+func (s *Store) Enter(ctx context.Context, a *Ask) (*Turn, error) {
+	for {
+		e, began, err := s.find(a)
+		switch {
+		case err != nil:
+			return nil, err
+		case e == nil:
+			return nil, nil
+		case began:
+			return &Turn{store: s, of: e, ask: a, Fresh: true, rows: a.Rows}, nil
+		}
+		select {
+		case <-e.turn:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		t := &Turn{store: s, of: e, ask: a, rows: a.Rows}
+		again, err := t.take()
+		if err != nil || again {
+			t.release()
+		}
+		if !again {
+			return t, err
+		}
+	}
+}
+
+// find returns the episode that is asked, and reports whether it begins with this step. Nil: there is none, nor need be.
+func (s *Store) find(a *Ask) (e *session, began bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e = s.all[a.Key]; e != nil {
+		return e, false, nil
+	}
+	switch {
+	case !a.Begin && a.Brought:
+		return nil, false, nil
+	case !a.Begin:
+		return nil, false, &LostError{Key: a.Key}
+	}
+	state := a.Version.EpisodeState
+	if n := s.lives[a.Model]; n >= state.MaxEpisodes {
+		return nil, false, &FullError{Key: a.Key, Episodes: n}
+	}
+	e = &session{
+		key: a.Key, turn: make(chan struct{}, 1), used: time.Now(), idle: state.Idle, version: a.Version.Number,
+		digest: a.Version.Digest,
+	}
+	need := sizeOf(initial(a.Version, a.Rows))
+	if s.bytes+need > s.config.Memory {
+		return nil, false, &FullError{Key: a.Key, Bytes: s.bytes, Need: need, Memory: s.config.Memory}
+	}
+	e.bytes = need
+	s.bytes += need
+	s.all[a.Key] = e
+	s.lives[a.Model]++
+	s.watchLocked()
+	return e, true, nil
+}
+
+// removeLocked forgets an episode. The caller holds mu.
+func (s *Store) removeLocked(e *session, why End) {
+	if e.gone {
+		return
+	}
+	s.endLocked(e, why)
+	e.gone, e.answer = true, nil
+	s.accountLocked(e)
+	delete(s.all, e.key)
+}
+
+// endLocked ends an episode, whose latest answer is kept. The caller holds mu.
+func (s *Store) endLocked(e *session, why End) {
+	if e.over != "" || e.gone {
+		return
+	}
+	if s.lives[e.key.Model]--; s.lives[e.key.Model] == 0 {
+		delete(s.lives, e.key.Model)
+	}
+	e.over, e.state = why, nil
+	if e.answered && s.config.Ended != nil {
+		s.config.Ended(e.key.Model, e.version, why)
+	}
+	s.accountLocked(e)
+}
+
+// accountLocked counts what an episode holds now. The caller holds mu.
+func (s *Store) accountLocked(e *session) {
+	now := sizeOf(e.state) + e.answer.size()
+	s.bytes += now - e.bytes
+	e.bytes = now
+}
+
+// sweepTime is how often the store looks for what is idle.
+const sweepTime = time.Second
+
+// watchLocked has the store looked through while something is there. The caller holds mu.
+func (s *Store) watchLocked() {
+	if s.sweep == nil && len(s.all) > 0 {
+		s.sweep = time.AfterFunc(sweepTime, s.look)
+	}
+}
+
+// look ends what is idle. An episode whose step is under way is not.
+func (s *Store) look() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	for _, e := range s.all {
+		if now.Sub(e.used) < e.idle {
+			continue
+		}
+		select {
+		case <-e.turn:
+			s.removeLocked(e, Idle)
+			e.turn <- struct{}{} // whoever waits finds it gone
+		default:
+		}
+	}
+	s.sweep = nil
+	s.watchLocked()
+}
+
+// EndStream ends the episodes that are to end with a stream.
+func (s *Store) EndStream(stream any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.all {
+		if e.stream == stream {
+			s.removeLocked(e, WithStream)
+		}
+	}
+}
+
+// Counts returns how many episodes live, by model, and how many bytes the states of all take.
+func (s *Store) Counts() (lives map[string]int, bytes int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	lives = make(map[string]int, len(s.lives))
+	for model, n := range s.lives {
+		lives[model] = n
+	}
+	return lives, s.bytes
+}
