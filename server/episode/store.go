@@ -140,11 +140,11 @@ func (s *Store) Enter(ctx context.Context, a *Ask) (*Turn, error) {
 		}
 		t := &Turn{store: s, of: e, ask: a, rows: a.Rows}
 		again, err := t.take()
-		if err != nil || again {
-			t.release()
+		if err == nil && !again {
+			return t, nil
 		}
-		if !again {
-			return t, err
+		if t.release(); err != nil {
+			return nil, err
 		}
 	}
 }

@@ -1,0 +1,277 @@
+package server_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server"
+	"github.com/weftserve/weft/server/episode"
+	"github.com/weftserve/weft/server/servertest"
+	"github.com/weftserve/weft/sharedsched"
+)
+
+// recurrent is a model with x, the state h, a window of the last three x, and first, which is 1 in the first step.
+func recurrent(number int64) *catalog.Version {
+	spec := func(name string, shape ...int64) tensor.Spec {
+		return tensor.Spec{Name: name, DType: tensor.Int64, Shape: append(tensor.Shape{tensor.Unknown}, shape...)}
+	}
+	return &catalog.Version{
+		Model: "gru", Number: number, State: catalog.Ready, Device: "cpu", Provider: "cpu", Digest: strconv.FormatInt(number, 10),
+		Signature: &tensor.Signature{
+			Inputs:  []tensor.Spec{spec("x", 1), spec("h", 2), spec("past", 3), spec("first")},
+			Outputs: []tensor.Spec{spec("y", 1), spec("hn", 2)},
+		},
+		Batching: catalog.Batching{Batched: true, MaxBatchSize: 64, MaxRequestRows: 100, MaxQueue: 1000},
+		EpisodeState: &catalog.EpisodeState{
+			Inputs: []catalog.StateInput{
+				{Input: 1, Output: 1, Initial: ints(tensor.Shape{1, 2}, 7, 8)},
+				{Input: 2, Output: -1, Window: 3, Of: 0, Initial: ints(tensor.Shape{1, 3}, 0, 0, 0)},
+			},
+			Start: 3, MaxEpisodes: 1000, Idle: time.Hour,
+		},
+	}
+}
+
+func ints(shape tensor.Shape, values ...int64) tensor.Tensor {
+	t := tensor.Tensor{DType: tensor.Int64, Shape: shape}
+	for _, v := range values {
+		t.Data = binary.LittleEndian.AppendUint64(t.Data, uint64(v))
+	}
+	return t
+}
+
+func intsOf(data []byte) (all []int64) {
+	for ; len(data) > 0; data = data[8:] {
+		all = append(all, int64(binary.LittleEndian.Uint64(data)))
+	}
+	return all
+}
+
+// memory is what the model keeps, of one row.
+type memory struct {
+	h    [2]int64
+	past [3]int64
+	done bool // a step
+}
+
+func begun() memory { return memory{h: [2]int64{7, 8}} }
+
+// step is the model of one row; past has x already.
+func step(x int64, h [2]int64, past []int64, first int64) (y int64, hn [2]int64) {
+	hn = [2]int64{h[0]*31 + x, h[1]*37 - x + first*1000}
+	return hn[0] ^ hn[1] + past[0]*3 + past[1]*5 + past[2]*7, hn
+}
+
+// next does a step by itself.
+func (m *memory) next(x int64) (y int64) {
+	m.past = [3]int64{m.past[1], m.past[2], x}
+	first := int64(1)
+	if m.done {
+		first = 0
+	}
+	y, m.h = step(x, m.h, m.past[:], first)
+	m.done = true
+	return y
+}
+
+// runRecurrent is Models.Predict.
+func runRecurrent(call *catalog.Call) {
+	var in [4][]int64
+	for i := range in {
+		in[i] = intsOf(call.Inputs[i].Clone().Data)
+	}
+	var y, hn []int64
+	for r := range call.Rows {
+		one, next := step(in[0][r], [2]int64(in[1][2*r:]), in[2][3*r:3*r+3], in[3][r])
+		y, hn = append(y, one), append(hn, next[:]...)
+	}
+	all := []tensor.Tensor{ints(tensor.Shape{int64(call.Rows), 1}, y...), ints(tensor.Shape{int64(call.Rows), 2}, hn...)}
+	for _, o := range call.Wanted {
+		call.Results = append(call.Results, all[o])
+	}
+}
+
+func observe(episode string, n uint64, x ...int64) *weftv1.PredictRequest {
+	return &weftv1.PredictRequest{
+		Model: &weftv1.ModelSpec{Name: "gru"}, EpisodeId: episode, Step: n,
+		Inputs: map[string]*weftv1.Tensor{"x": {
+			Dtype: weftv1.DataType_DATA_TYPE_INT64, Shape: []int64{int64(len(x)), 1}, Raw: ints(nil, x...).Data,
+		}},
+		OutputEncoding: weftv1.OutputEncoding_OUTPUT_ENCODING_RAW,
+	}
+}
+
+// TestEpisodes has many episodes step at once, with steps that fail, are given up, doubled, sent again, left out and
+// out of date: each answer is that of the model alone, and each step counts once.
+func TestEpisodes(t *testing.T) {
+	h := servertest.New(t, server.Config{Episodes: episode.NewStore(episode.Config{Memory: 1 << 20})})
+	h.Current.Store(servertest.SnapshotOf(1, &catalog.Model{Name: "gru", Versions: []*catalog.Version{recurrent(1)}}))
+	var mu sync.Mutex
+	trouble := rand.New(rand.NewPCG(1, 41))
+	h.Run = func(_ context.Context, call *catalog.Call) error {
+		mu.Lock()
+		luck := trouble.IntN(100)
+		mu.Unlock()
+		if luck < 90 {
+			runRecurrent(call)
+		}
+		if luck >= 85 { // some of these have run
+			return &sharedsched.Refusal{Reason: sharedsched.RefusedQueueFull}
+		}
+		return nil
+	}
+	var all sync.WaitGroup
+	for e := range 40 {
+		all.Go(func() { episodeOf(t, h, fmt.Sprintf("robot %d", e), rand.New(rand.NewPCG(uint64(e), 41))) })
+	}
+	all.Wait()
+}
+
+// episodeOf does 60 steps of an episode.
+func episodeOf(t *testing.T, h *servertest.House, name string, rng *rand.Rand) {
+	var alone memory
+	var n uint64
+	predict := func(q *weftv1.PredictRequest) (int64, error) {
+		ctx := t.Context()
+		if rng.IntN(10) == 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, time.Duration(rng.IntN(300))*time.Microsecond)
+			defer cancel()
+		}
+		a, err := h.Predictions.Predict(ctx, q)
+		if err != nil {
+			return 0, err
+		}
+		if len(a.GetOutputs()) != 1 {
+			t.Errorf("%s: %d outputs came, want the state to stay", name, len(a.GetOutputs()))
+		}
+		return intsOf(a.GetOutputs()["y"].GetRaw())[0], nil
+	}
+	for i := range 60 {
+		begins := i == 0 || rng.IntN(25) == 0
+		x := rng.Int64N(1 << 40)
+		next := n + 1
+		if rng.IntN(8) == 0 {
+			next += 2
+		}
+		if begins && n != 1 && rng.IntN(2) == 0 { // else it would be the same step again
+			next = 1
+		}
+		q := observe(name, next, x)
+		q.BeginEpisode = begins
+		if begins {
+			alone = begun()
+		}
+		want := alone.next(x)
+		for tries := 0; ; tries++ {
+			got, err := predict(q)
+			if rng.IntN(6) == 0 { // a hedge, or a client that did not get the answer
+				again, errAgain := predict(q)
+				if err == nil && errAgain == nil && got != again {
+					t.Errorf("%s step %d: %d, and once more %d", name, next, got, again)
+				}
+				got, err = again, errAgain
+			}
+			switch c := status.Code(err); {
+			case err == nil:
+			case tries < 200 && slices.Contains([]codes.Code{codes.ResourceExhausted, codes.Canceled, codes.DeadlineExceeded}, c):
+				time.Sleep(time.Millisecond)
+				continue
+			default:
+				t.Errorf("%s step %d, tried %d times: %v", name, next, tries, err)
+				return
+			}
+			if got != want {
+				t.Errorf("%s step %d: %d, alone %d", name, next, got, want)
+			}
+			break
+		}
+		if n = next; n > 3 && rng.IntN(8) == 0 {
+			if _, err := h.Predictions.Predict(t.Context(), observe(name, n-2, 1)); status.Code(err) != codes.FailedPrecondition {
+				t.Errorf("%s: a step of long ago: %v", name, err)
+			}
+		}
+	}
+}
+
+// TestEpisodeOnAStream: requests that come one after the other on a stream are run in this order, whatever their
+// goroutines do.
+func TestEpisodeOnAStream(t *testing.T) {
+	h := servertest.New(t, server.Config{Episodes: episode.NewStore(episode.Config{Memory: 1 << 20})})
+	h.Current.Store(servertest.SnapshotOf(1, &catalog.Model{Name: "gru", Versions: []*catalog.Version{recurrent(1)}}))
+	h.Run = func(_ context.Context, call *catalog.Call) error { runRecurrent(call); return nil }
+	s, err := h.Predictions.PredictStream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone := begun()
+	want := map[string]int64{}
+	for i := range 200 {
+		q := observe("e", uint64(i+1), int64(i))
+		q.RequestId, q.BeginEpisode = strconv.Itoa(i), i == 0
+		want[q.GetRequestId()] = alone.next(int64(i))
+		if err := s.Send(&weftv1.PredictStreamRequest{Request: q}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = s.CloseSend()
+	for range want {
+		a, err := s.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := a.GetResponse().GetOutputs()["y"].GetRaw(); a.GetError() != nil || intsOf(got)[0] != want[a.GetRequestId()] {
+			t.Errorf("step %s: %v, %v", a.GetRequestId(), got, a.GetError())
+		}
+	}
+}
+
+// TestEpisodeFromACheckpoint: a client that keeps the state outputs goes on elsewhere, with several rows.
+func TestEpisodeFromACheckpoint(t *testing.T) {
+	one, other := servertest.New(t, server.Config{Episodes: episode.NewStore(episode.Config{Memory: 1 << 20})}),
+		servertest.New(t, server.Config{Episodes: episode.NewStore(episode.Config{Memory: 1 << 20})})
+	for _, h := range []*servertest.House{one, other} {
+		h.Current.Store(servertest.SnapshotOf(1, &catalog.Model{Name: "gru", Versions: []*catalog.Version{recurrent(1)}}))
+		h.Run = func(_ context.Context, call *catalog.Call) error { runRecurrent(call); return nil }
+	}
+	a, b := begun(), begun()
+	q := observe("pair", 1, 5, 6)
+	q.BeginEpisode, q.Outputs = true, []string{"hn", "y"}
+	answer, err := one.Predictions.Predict(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := intsOf(answer.GetOutputs()["y"].GetRaw()); !slices.Equal(got, []int64{a.next(5), b.next(6)}) {
+		t.Errorf("y is %v", got)
+	}
+	if _, err := other.Predictions.Predict(t.Context(), observe("pair", 2, 7, 8)); status.Code(err) != codes.NotFound {
+		t.Errorf("where the episode is not known: %v", err)
+	}
+	q = observe("pair", 2, 7, 8)
+	q.BeginEpisode, q.Inputs["h"] = true, answer.GetOutputs()["hn"]
+	answer, err = other.Predictions.Predict(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The window begins anew, and so does the mark of the first step.
+	a.past, b.past, a.done, b.done = [3]int64{}, [3]int64{}, false, false
+	if got := intsOf(answer.GetOutputs()["y"].GetRaw()); !slices.Equal(got, []int64{a.next(7), b.next(8)}) {
+		t.Errorf("elsewhere y is %v", got)
+	}
+	if _, err := other.Predictions.Predict(t.Context(), observe("pair", 3, 9)); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("with another number of rows: %v", err)
+	}
+}
