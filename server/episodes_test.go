@@ -188,7 +188,6 @@ func episodeOf(t *testing.T, h *servertest.House, name string, rng *rand.Rand) {
 			switch c := status.Code(err); {
 			case err == nil:
 			case tries < 200 && slices.Contains([]codes.Code{codes.ResourceExhausted, codes.Canceled, codes.DeadlineExceeded}, c):
-				time.Sleep(time.Millisecond)
 				continue
 			default:
 				t.Errorf("%s step %d, tried %d times: %v", name, next, tries, err)

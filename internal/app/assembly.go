@@ -28,6 +28,7 @@ import (
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/access"
 	"github.com/weftserve/weft/server/activity"
+	"github.com/weftserve/weft/server/episode"
 	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/rollout"
 	"github.com/weftserve/weft/server/shadow"
@@ -241,14 +242,16 @@ func (s *assembly) buildEdge(context.Context) error {
 	}
 	s.group.Start(part)
 	s.mirror = mirror
+	episodes := episode.NewStore(episode.Config{Memory: int64(s.StateMemory)})
 	settings := server.Config{
 		Connections: s.connections, Clock: s.clock.All(),
 		MaxConcurrentRequests: s.MaxConcurrentRequests, MaxMessageBytes: int(s.MaxMessageBytes), Memory: &s.memory,
 		Logger: s.log, Level: &s.level, Access: s.control,
 		Observer: requestObserver{s.measured, s.activity, s.log}, Activity: s.activity,
 		MaxEpisodes: s.MaxEpisodes, EpisodeTTL: time.Duration(s.EpisodeTTL),
-		Scarce:  h.scheduler.Scarce,
-		Shadows: mirror, Rollouts: s.rollouts, NotPersistedBecause: s.state.NotLasting(),
+		Episodes: episodes,
+		Scarce:   h.scheduler.Scarce,
+		Shadows:  mirror, Rollouts: s.rollouts, NotPersistedBecause: s.state.NotLasting(),
 		Residents: h.models, Release: ReadBuild().Version, TritonStatusCodes: s.TritonStatusCodes,
 		Traces: tracesOf(s.measured), Calls: callsOf(s.measured),
 	}
@@ -258,6 +261,7 @@ func (s *assembly) buildEdge(context.Context) error {
 	}
 	sources := telemetry.Sources{
 		Episodes:        func() int { return s.edge.Router().Episodes() },
+		EpisodeStates:   func() telemetry.EpisodeStates { return statesOf(episodes.Counts()) },
 		Connections:     func() telemetry.Connections { return connectionsOf(s.connections) },
 		Breakers:        func() []telemetry.Breaker { return breakersOf(s.edge) },
 		Resident:        func() telemetry.Resident { return h.engines.resident(h.models.Counts()) },

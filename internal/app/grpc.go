@@ -17,6 +17,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/activity"
+	"github.com/weftserve/weft/server/episode"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/transport"
@@ -155,6 +156,15 @@ func connectionsOf(g *protect.Connections) telemetry.Connections {
 	out := telemetry.Connections{Open: s.Connections, HeldBytes: s.HeldBytes, Ended: map[string]uint64{}}
 	for r, n := range s.Ended {
 		out.Ended[protect.Reason(r).String()] = n
+	}
+	return out
+}
+
+// statesOf gives the states of episodes to the metrics.
+func statesOf(c episode.Counts) telemetry.EpisodeStates {
+	out := telemetry.EpisodeStates{Live: c.Live, Bytes: c.Bytes, Ended: map[telemetry.EpisodeEnd]uint64{}}
+	for of, n := range c.Ended {
+		out.Ended[telemetry.EpisodeEnd{Model: of.Model, Reason: string(of.Why)}] = n
 	}
 	return out
 }

@@ -91,6 +91,10 @@ type Server struct {
 	// on connections that hold a large part without progress; beyond it the worst connection is ended. Too low ends
 	// connections with many calls; too high lets strangers take that much memory.
 	MaxHeldBytes Size `yaml:"max-held-bytes" name:"max-held-bytes" default:"256MiB" group:"Limits:" help:"Memory held for all connections."`
+	// StateMemory bounds the bytes of the states of all episodes together, which models with `state` keep between
+	// requests; beyond it no new episode begins. Too low refuses episodes that there is memory for; too high risks that
+	// the system kills the process for memory.
+	StateMemory Size `yaml:"state-memory" name:"state-memory" default:"1GiB" group:"Limits:" help:"States of all episodes."`
 	// MaxConnectionAge is after how long a connection of gRPC is asked to go, so that its caller connects anew, by other
 	// certificates or to another server, a tenth earlier or later; its open calls go on. At least 1m; 0 disables it. Too
 	// low has callers connect all the time; too high lets callers stay whose certificates are no longer taken.
@@ -222,7 +226,7 @@ func DefaultServer() Server {
 		Isolation:     IsolateDevice, Sandbox: SandboxAuto, WorkerMemory: AutoBound, RunTimeout: Duration(30 * time.Second),
 		GPUTelemetry:   GPUTelemetryAuto,
 		DrainTimeout:   Duration(30 * time.Second),
-		MaxQueuedBytes: GiB, MaxMessageBytes: 16 * MiB, MaxHeldBytes: 256 * MiB,
+		MaxQueuedBytes: GiB, MaxMessageBytes: 16 * MiB, MaxHeldBytes: 256 * MiB, StateMemory: GiB,
 		MaxUploadBytes: 2 * GiB, MaxConnectionAge: Duration(24 * time.Hour),
 		WatchInterval: Duration(5 * time.Second),
 		MaxEpisodes:   100_000, EpisodeTTL: Duration(10 * time.Minute),
@@ -318,6 +322,7 @@ func (s *Server) checkEach() Faults {
 	Between(&faults, "max-message-bytes", s.MaxMessageBytes, KiB, 2*GiB-MiB)
 	Between(&faults, "max-upload-bytes", s.MaxUploadBytes, 0, 1<<40)
 	Between(&faults, "max-held-bytes", s.MaxHeldBytes, 16*MiB, 1<<40)
+	Between(&faults, "state-memory", s.StateMemory, 0, 1<<40)
 	if s.MaxConnectionAge != 0 {
 		Between(&faults, "max-connection-age", s.MaxConnectionAge, Duration(time.Minute), Duration(365*24*time.Hour))
 	}

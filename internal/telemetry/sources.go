@@ -23,7 +23,9 @@ type Resident struct {
 // Sources are the functions that are called when the metrics are read. Each of them may be nil.
 type Sources struct {
 	Episodes func() int
-	Breakers func() []Breaker
+	// EpisodeStates returns how those stand whose state the server keeps.
+	EpisodeStates func() EpisodeStates
+	Breakers      func() []Breaker
 	// Connections returns how those of gRPC stand.
 	Connections func() Connections
 	Recording   func() Recording
@@ -51,6 +53,17 @@ type Connections struct {
 	Ended           map[string]uint64
 }
 
+// EpisodeStates are the states of episodes: how many are kept, by model, how many bytes they take, and how many episodes
+// have ended, by model and reason.
+type EpisodeStates struct {
+	Live  map[string]int
+	Bytes int64
+	Ended map[EpisodeEnd]uint64
+}
+
+// EpisodeEnd is why episodes of a model ended.
+type EpisodeEnd struct{ Model, Reason string }
+
 // WorkerDeath is how a worker's process ended. It has the fields of worker.Death.
 type WorkerDeath struct{ Worker, Signal string }
 
@@ -58,6 +71,12 @@ type WorkerDeath struct{ Worker, Signal string }
 func (t *Telemetry) WatchSources(s Sources) error {
 	i := observed{meter: t.meter}
 	episodes := i.gauge("weft_episodes", "Running episodes whose version is remembered.")
+	states := i.gauge("weft_episode_states", "Episodes whose state is kept.")
+	stateBytes := i.gauge("weft_episode_state_bytes",
+		"Bytes of the states of all episodes, and of the answers that are kept for retries of their last steps.")
+	stateEnds := i.counter("weft_episode_states_ended_total",
+		"Episodes whose state was kept and that ended: by their last request (ended), begun anew (begun), without a "+
+			"request for long (idle), with their stream (stream), or because their version went (version).")
 	open := i.gauge("weft_breaker_open",
 		"Whether a version's circuit breaker keeps requests of new episodes from it: 1 if it is open, 0 if it is "+
 			"closed or trying.")
@@ -104,6 +123,17 @@ func (t *Telemetry) WatchSources(s Sources) error {
 	return i.by(func(o metric.Observer) {
 		if s.Episodes != nil {
 			o.ObserveInt64(episodes, int64(s.Episodes()))
+		}
+		if s.EpisodeStates != nil {
+			now := s.EpisodeStates()
+			o.ObserveInt64(stateBytes, now.Bytes)
+			for model, n := range now.Live {
+				o.ObserveInt64(states, int64(n), metric.WithAttributes(attribute.String("model", model)))
+			}
+			for of, n := range now.Ended {
+				o.ObserveInt64(stateEnds, int64(n), metric.WithAttributes(attribute.String("model", of.Model),
+					attribute.String("reason", of.Reason)))
+			}
 		}
 		if s.Breakers != nil {
 			for _, b := range s.Breakers() {

@@ -16,6 +16,7 @@ package episode
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -27,8 +28,6 @@ import (
 type Config struct {
 	// Memory is how many bytes all states may take together.
 	Memory int64
-	// Ended is called with each episode that has ended, with a lock held: it must not call the Store. May be nil.
-	Ended func(model string, version int64, why End)
 }
 
 // End is why an episode ended.
@@ -51,15 +50,16 @@ type Store struct {
 	config Config
 
 	mu    sync.Mutex
-	all   map[Key]*session // guarded by mu
-	lives map[string]int   // guarded by mu; by model; ended ones do not count
-	bytes int64            // guarded by mu
-	sweep *time.Timer      // guarded by mu; nil: there is nothing to look at
+	all   map[Key]*session  // guarded by mu
+	lives map[string]int    // guarded by mu; by model; ended ones do not count
+	ended map[Ending]uint64 // guarded by mu
+	bytes int64             // guarded by mu
+	sweep *time.Timer       // guarded by mu; nil: there is nothing to look at
 }
 
 // NewStore returns an empty Store.
 func NewStore(c Config) *Store {
-	return &Store{config: c, all: map[Key]*session{}, lives: map[string]int{}}
+	return &Store{config: c, all: map[Key]*session{}, lives: map[string]int{}, ended: map[Ending]uint64{}}
 }
 
 // session is an episode.
@@ -202,8 +202,8 @@ func (s *Store) endLocked(e *session, why End) {
 		delete(s.lives, e.key.Model)
 	}
 	e.over, e.state = why, nil
-	if e.answered && s.config.Ended != nil {
-		s.config.Ended(e.key.Model, e.version, why)
+	if e.answered {
+		s.ended[Ending{e.key.Model, why}]++
 	}
 	s.accountLocked(e)
 }
@@ -256,13 +256,22 @@ func (s *Store) EndStream(stream any) {
 	}
 }
 
-// Counts returns how many episodes live, by model, and how many bytes the states of all take.
-func (s *Store) Counts() (lives map[string]int, bytes int64) {
+// Counts is what there is, and was, of all models.
+type Counts struct {
+	Live  map[string]int // episodes whose state is kept, by model
+	Bytes int64          // that states, and answers kept for retries, take
+	Ended map[Ending]uint64
+}
+
+// Ending is how episodes of a model ended.
+type Ending struct {
+	Model string
+	Why   End
+}
+
+// Counts returns the counts of this moment.
+func (s *Store) Counts() Counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	lives = make(map[string]int, len(s.lives))
-	for model, n := range s.lives {
-		lives[model] = n
-	}
-	return lives, s.bytes
+	return Counts{maps.Clone(s.lives), s.bytes, maps.Clone(s.ended)}
 }

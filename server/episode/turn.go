@@ -208,8 +208,8 @@ func (t *Turn) Commit(inputs, outputs []tensor.Tensor, answer *Answer, last bool
 	if grown := need - e.bytes; grown > 0 && s.bytes+grown > s.config.Memory && !last {
 		return &FullError{Key: t.ask.Key, Bytes: s.bytes, Need: grown, Memory: s.config.Memory}
 	}
-	if t.Fresh && e.answered && s.config.Ended != nil {
-		s.config.Ended(e.key.Model, e.version, Again)
+	if t.Fresh && e.answered {
+		s.ended[Ending{e.key.Model, Again}]++
 	}
 	if t.Fresh {
 		e.first = t.ask.Step
