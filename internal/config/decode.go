@@ -247,14 +247,14 @@ func (d *decoder) list(path string, node ast.Node, into reflect.Value, choices [
 	}
 }
 
-// Defaulter is implemented by (a pointer to) the element type of a list or map whose absent keys are not zero.
-// SetDefaults is called on each new element, before the keys that the file gives are read over it.
+// Defaulter is implemented by (a pointer to) the element type of a list or map, or the type of a section that may be
+// absent, whose absent keys are not zero. SetDefaults is called on each new one, before the keys that the file gives
+// are read over it.
 type Defaulter interface {
 	SetDefaults()
 }
 
-// setDefaults sets the defaults of a new element of a list or map. The program could not: it did not know of the
-// element.
+// setDefaults sets the defaults of a new element or section. The program could not: it did not know of it.
 func setDefaults(element reflect.Value) {
 	if element, ok := reflect.TypeAssert[Defaulter](element.Addr()); ok {
 		element.SetDefaults()

@@ -34,6 +34,7 @@ func (d *decoder) value(path string, node ast.Node, into reflect.Value, choices 
 	case into.Kind() == reflect.Pointer:
 		if into.IsNil() {
 			into.Set(reflect.New(into.Type().Elem()))
+			setDefaults(into.Elem())
 		}
 		d.value(path, node, into.Elem(), choices)
 	case into.Kind() == reflect.Struct:

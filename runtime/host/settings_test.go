@@ -407,3 +407,33 @@ func TestTheDeviceIsLostWhileItIsProvenAgain(t *testing.T) {
 		}
 	})
 }
+
+// TestStateSettings: the bounds of episodes change while the version serves, the tensors that are kept with another
+// load, and a place in the file changes nothing.
+func TestStateSettings(t *testing.T) {
+	w := newWorld(t, 1)
+	first, second := times(1), times(1)
+	state := modelrepo.State{Pairs: []modelrepo.StatePair{{Input: "x", Output: "y"}}, MaxEpisodes: 5, Text: []byte("{}")}
+	set := func(m *modelrepo.Manifest) { m.State = new(state) }
+	w.add("m", 1, first, set)
+	w.reconcile()
+	w.put("m", 1, second, "first")
+	for _, test := range []struct {
+		change                  func()
+		episodes, closed, heard int
+	}{
+		{func() { state.Text, state.File = []byte("# b"), "b" }, 5, 0, 0},
+		{func() { state.MaxEpisodes = 7 }, 7, 0, 1},
+		{func() { state.Initial = map[string]config.Scalar{"x": "1"} }, 7, 1, 1},
+	} {
+		test.change()
+		w.edit("m", set)
+		w.reconcile()
+		v, heard := w.version("m", 1), len(w.logs.Event("version_reconfigured"))
+		if s := v.EpisodeState; s == nil || s.MaxEpisodes != test.episodes || first.Closed() != test.closed ||
+			heard != test.heard || len(s.Inputs) != 1 || v.Cause != "" {
+			t.Errorf("published %+v, cause %q, closed %d times, changed %d times; want %d episodes, %d, %d", s, v.Cause,
+				first.Closed(), heard, test.episodes, test.closed, test.heard)
+		}
+	}
+}

@@ -41,6 +41,7 @@ func (m *Manifest) Check() config.Faults {
 	}
 	m.Traffic.check(&faults)
 	m.checkWarmup(&faults)
+	m.State.check(&faults)
 	return faults
 }
 

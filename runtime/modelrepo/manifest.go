@@ -52,6 +52,8 @@ type Manifest struct {
 	// Warmup are requests that are run before a version is ready; one that fails is a fault of the version. Empty, the
 	// default: made-up inputs alone.
 	Warmup []Warmup `yaml:"warmup,omitempty"`
+	// State says which inputs the server keeps between the requests of an episode; nil, the default: none.
+	State *State `yaml:"state,omitempty"`
 }
 
 // Isolation is which process a model runs in: server or model.

@@ -100,6 +100,14 @@ func TestEveryKeyIsRead(t *testing.T) {
 				"y": {Shape: tensor.Shape{5}, File: "deep/file"},
 			}},
 		},
+		State: &modelrepo.State{
+			Pairs:       []modelrepo.StatePair{{Input: "h", Output: "hn"}},
+			Windows:     []modelrepo.StateWindow{{Input: "hist", Of: "obs", Steps: 8}},
+			Initial:     map[string]config.Scalar{"h": "0.5", "hist": "hist.json"},
+			Start:       "reset",
+			MaxEpisodes: 50, Idle: config.Duration(5 * time.Second),
+			OnVersionChange: modelrepo.CarryOnChange, Bind: modelrepo.BindStream,
+		},
 	}
 	if diff := cmp.Diff(want, read(t, "testdata/full.yaml")); diff != "" {
 		t.Errorf("manifest (-want +got):\n%s", diff)

@@ -89,6 +89,9 @@ func scanModel(settling *settling, root *rooted.Root, from source, name string) 
 			m.Unused = append(m.Unused, t.sentences()...)
 		}
 	}
+	if state := m.Manifest.State; state != nil {
+		state.File, state.Text = m.ManifestPath, h.manifest.text
+	}
 	// If a model's manifest is faulty, it is not known which files its version directories must hold.
 	if m.Err == nil {
 		m.Versions = versions

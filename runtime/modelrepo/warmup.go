@@ -94,16 +94,25 @@ func (in WarmupInput) check(faults *config.Faults, key string, rows int) {
 // WarmupFile reads a file that a warm-up request of a version names, and one byte more than it may have. The error says
 // which file is wrong, and what to do.
 func (v Version) WarmupFile(name string, most int64) ([]byte, error) {
-	full := filepath.Join(filepath.Dir(v.Dir), warmupDir, name)
+	name = filepath.Join(warmupDir, name)
+	data, err := v.readFile(name, most)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s does not exist; put the input there, or have it made up",
+			filepath.Join(filepath.Dir(v.Dir), name))
+	}
+	return data, err
+}
+
+// readFile reads a file below the directory of the version's model, and one byte more than it may have. The error says
+// which file is wrong; that of a file which does not exist is fs.ErrNotExist.
+func (v Version) readFile(name string, most int64) ([]byte, error) {
+	full := filepath.Join(filepath.Dir(v.Dir), name)
 	root, err := os.OpenRoot(v.Repository())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", full, err)
 	}
 	defer root.Close()
-	f, err := openAtOnce(root, filepath.Join(filepath.Base(filepath.Dir(v.Dir)), warmupDir, name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s does not exist; put the input there, or have it made up", full)
-	}
+	f, err := openAtOnce(root, filepath.Join(filepath.Base(filepath.Dir(v.Dir)), name))
 	if err != nil {
 		return nil, unreadable(full, err)
 	}

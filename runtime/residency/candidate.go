@@ -55,13 +55,14 @@ func sameSettings(a, b *modelrepo.Manifest) bool {
 	x.Versions = modelrepo.Versions{Transition: x.Versions.Transition}
 	y.Versions = modelrepo.Versions{Transition: y.Versions.Transition}
 	x.Traffic, y.Traffic = nil, nil
-	return reflect.DeepEqual(x, y)
+	x.State, y.State = nil, nil
+	return reflect.DeepEqual(x, y) && reflect.DeepEqual(a.State.Settings(), b.State.Settings())
 }
 
-// sameOpening reports whether a model is opened alike under two manifests, and found to be what they declare.
+// sameOpening reports whether a model is opened alike under two manifests, and found to be what they declare and keep.
 func sameOpening(a, b *modelrepo.Manifest) bool {
 	return reflect.DeepEqual(a.Synth, b.Synth) && reflect.DeepEqual(a.ONNX, b.ONNX) && a.Isolation == b.Isolation &&
-		reflect.DeepEqual(a.Declared, b.Declared)
+		reflect.DeepEqual(a.Declared, b.Declared) && reflect.DeepEqual(a.State.Tensors(), b.State.Tensors())
 }
 
 // batchesOf says which batches a manifest asks for, and how it has the model opened that runs them: the same where

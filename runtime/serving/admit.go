@@ -14,8 +14,9 @@ import (
 )
 
 // admit makes an opened replica ready to serve. Its steps: check the signature against the manifest; decide along which
-// dimensions rows are joined; add the replica to the scheduler, since proofs run through it; prove; warm up; confirm
-// that the files have not changed. After an error it is out of the scheduler, and the caller closes its session.
+// dimensions rows are joined; add the replica to the scheduler, since proofs run through it; prove; find the state of
+// episodes; warm up; confirm that the files have not changed. After an error it is out of the scheduler, and the caller
+// closes its session.
 func (r *Replica) admit(ctx context.Context, c residency.Candidate, near func(*fleet.Device) *Replica) (err error) {
 	start := time.Now()
 	r.said = r.Opened.Session.Signature().Clone()
@@ -46,6 +47,9 @@ func (r *Replica) admit(ctx context.Context, c residency.Candidate, near func(*f
 		return err
 	}
 	if err := r.checkStaged(); err != nil {
+		return err
+	}
+	if err := r.keep(c); err != nil {
 		return err
 	}
 	if err := r.tune(r.unit.Plan(), settings(c.Manifest, r.verdict)); err != nil {

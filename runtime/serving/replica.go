@@ -8,6 +8,7 @@ import (
 
 	"github.com/weftserve/weft/internal/owntime"
 	"github.com/weftserve/weft/runtime/audit"
+	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/execution"
 	"github.com/weftserve/weft/runtime/fleet"
@@ -38,6 +39,8 @@ type Replica struct {
 	// of its proof. Set when it is admitted.
 	signature, bare *tensor.Signature
 	verdict         proof.Verdict
+	// state is what the server keeps of its tensors between the requests of an episode; nil: nothing. Set with those.
+	state *catalog.EpisodeState
 	// the version's proof that it rests on: later findings about an earlier one say nothing about this
 	proof int64
 	// seats counts the replicas in the scheduler that use the session, the buffers and the memory: two while one is

@@ -113,6 +113,9 @@ func (r *Replica) reprove(ctx context.Context, c residency.Candidate) (moved *Re
 	if !sameRows(next.signature, r.signature) {
 		return nil, errOtherRows
 	}
+	if err := next.keep(c); err != nil {
+		return nil, err
+	}
 	return next, nil
 }
 
@@ -120,7 +123,8 @@ func (r *Replica) reprove(ctx context.Context, c residency.Candidate) (moved *Re
 func (r *Replica) moved() *Replica {
 	next := r.newReplica(&Replica{
 		Device: r.Device, Opened: r.Opened, first: r.first, memory: r.memory, giveCopy: r.giveCopy,
-		said: r.said, signature: r.signature, bare: r.bare, verdict: r.verdict, proof: r.proof, seats: r.seats,
+		said: r.said, signature: r.signature, bare: r.bare, verdict: r.verdict, state: r.state, proof: r.proof,
+		seats: r.seats,
 	}, r.unit.Loaded)
 	next.perRow.Store(r.perRow.Load())
 	return next

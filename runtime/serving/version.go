@@ -137,6 +137,7 @@ func (v *Version) Describe(public *catalog.Version, m *modelrepo.Manifest) {
 		public.Digest = *digest
 	}
 	public.Signature, public.Live, public.Stalled = r.shown(), v.live(), v.Stalled()
+	public.EpisodeState = bounded(r.state, m.State)
 	if cause := r.first.crashed; cause != nil {
 		public.RowCrashed = errors.Unwrap(cause).Error()
 	}

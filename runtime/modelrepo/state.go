@@ -1,0 +1,208 @@
+package modelrepo
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/runtime/tensor"
+)
+
+// State says which inputs the server keeps from one request of an episode to the next. At load they are compared with
+// the model.
+type State struct {
+	// Pairs are the inputs that are, in the next request, what an output is.
+	Pairs []StatePair `yaml:"pairs,flow,omitempty"`
+	// Windows are the inputs that have the latest values of another input or of an output, as a stack of frames.
+	Windows []StateWindow `yaml:"windows,flow,omitempty"`
+	// Initial is what such an input is in the first request of an episode, by its name: a number that fills it, or a file
+	// of one row, as nested lists of JSON. Default 0.
+	Initial map[string]config.Scalar `yaml:"initial,flow,omitempty"`
+	// Start names the input that the server sets to 1 in the first request of an episode, and to 0 in the others; "":
+	// there is none.
+	Start string `yaml:"start,omitempty"`
+	// MaxEpisodes is how many episodes a version may have at a time, 1 to 1000000, default 10000. Too low refuses
+	// episodes; each takes memory for its state.
+	MaxEpisodes int `yaml:"max_episodes"`
+	// Idle is how long an episode lasts without a request, 1ms to 24h, default 60s. Too low loses the state of slow
+	// callers; too high keeps the state of callers that are gone.
+	Idle config.Duration `yaml:"idle"`
+	// OnVersionChange is what becomes of an episode when another version is to answer it: refuse, the default, tells its
+	// caller that it is lost; reset begins it anew; carry goes on with its state, where the shapes are equal.
+	OnVersionChange OnVersionChange `yaml:"on_version_change" enum:"refuse,reset,carry"`
+	// Bind is stream: an episode ends with the stream that it began on. "", the default: it does not.
+	Bind StateBinding `yaml:"bind,omitempty" enum:"stream"`
+
+	// File and Text are the settings file, for the places of what is found wrong at load.
+	File string `yaml:"-"`
+	Text []byte `yaml:"-"`
+}
+
+// StatePair is an input, and the output that it is in the next request.
+type StatePair struct {
+	Input  string `yaml:"input"`
+	Output string `yaml:"output"`
+}
+
+// StateWindow is an input that has the values of several requests, one behind the other, the latest last.
+type StateWindow struct {
+	Input string `yaml:"input"`
+	// Of is an input, of which the value of the present request is the latest, or an output, of which that of the request
+	// before is.
+	Of string `yaml:"of"`
+	// Steps is how many values it has, 1 to 65536.
+	Steps int `yaml:"steps"`
+}
+
+// OnVersionChange is refuse, reset or carry.
+type OnVersionChange string
+
+// The values of OnVersionChange.
+const (
+	RefuseOnChange OnVersionChange = "refuse"
+	ResetOnChange  OnVersionChange = "reset"
+	CarryOnChange  OnVersionChange = "carry"
+)
+
+// StateBinding is stream, or nothing.
+type StateBinding string
+
+// BindStream ends an episode with its stream.
+const BindStream StateBinding = "stream"
+
+// SetDefaults implements config.Defaulter.
+func (s *State) SetDefaults() {
+	s.MaxEpisodes, s.Idle, s.OnVersionChange = 10_000, config.Duration(time.Minute), RefuseOnChange
+}
+
+const (
+	maxEpisodes  = 1_000_000
+	maxWindow    = 1 << 16
+	maxStateFile = 256 << 20
+)
+
+// stateFile is what the name of a file with an initial value ends in.
+const stateFile = ".json"
+
+// InitialFile returns the file that has the initial value of an input; false: it is a number.
+func (s *State) InitialFile(input string) (string, bool) {
+	text := string(s.Initial[input])
+	return text, strings.HasSuffix(text, stateFile)
+}
+
+// At returns faults of these settings with their places in the file; nil: there are none.
+func (s *State) At(faults config.Faults) error {
+	if len(faults) == 0 {
+		return nil
+	}
+	m := Defaults()
+	return config.Decode(s.File, s.Text, &m, func() config.Faults { return faults })
+}
+
+// Settings returns the settings by themselves, wherever they stand in a file. nil has none.
+func (s *State) Settings() State {
+	if s == nil {
+		return State{}
+	}
+	own := *s
+	own.File, own.Text = "", nil
+	return own
+}
+
+// Tensors returns the settings that say which inputs are kept. nil keeps none.
+func (s *State) Tensors() State {
+	if s == nil {
+		return State{}
+	}
+	return State{Pairs: s.Pairs, Windows: s.Windows, Initial: s.Initial, Start: s.Start}
+}
+
+// check judges the settings by themselves. nil is fine.
+func (s *State) check(faults *config.Faults) {
+	if s == nil {
+		return
+	}
+	config.Between(faults, "state.max_episodes", s.MaxEpisodes, 1, maxEpisodes)
+	config.Between(faults, "state.idle", s.Idle, config.Duration(time.Millisecond), config.Duration(24*time.Hour))
+	if len(s.Pairs)+len(s.Windows) == 0 {
+		faults.Addf("state", "it keeps no input; expected such as pairs: [{input: h, output: hn}]")
+	}
+	inputs, outputs := map[string]string{}, map[string]string{} // where each is named
+	once := func(named map[string]string, key, name string) {
+		switch before := named[name]; {
+		case name == "":
+			faults.Addf(key, "the name is missing; expected that of one of the model's tensors")
+		case before != "":
+			faults.Addf(key, "%q is named at %s already; expected each name in one place", name, before)
+		default:
+			named[name] = key
+		}
+	}
+	for i, p := range s.Pairs {
+		key := fmt.Sprintf("state.pairs[%d]", i)
+		once(inputs, key+".input", p.Input)
+		once(outputs, key+".output", p.Output)
+	}
+	for i, w := range s.Windows {
+		key := fmt.Sprintf("state.windows[%d]", i)
+		once(inputs, key+".input", w.Input)
+		config.Between(faults, key+".steps", w.Steps, 1, maxWindow)
+	}
+	kept := sortedKeys(inputs)
+	if s.Start != "" {
+		once(inputs, "state.start", s.Start)
+	}
+	for i, w := range s.Windows {
+		key := fmt.Sprintf("state.windows[%d].of", i)
+		if inputs[w.Of] != "" {
+			faults.Addf(key, "%q is set by the server, as %s says; expected an input of requests, or an output", w.Of,
+				inputs[w.Of])
+		} else {
+			once(map[string]string{}, key, w.Of)
+		}
+	}
+	for _, name := range sortedKeys(s.Initial) {
+		s.checkInitial(faults, name, kept)
+	}
+}
+
+func (s *State) checkInitial(faults *config.Faults, name string, kept []string) {
+	key, text := "state.initial."+name, string(s.Initial[name])
+	if !slices.Contains(kept, name) {
+		*faults = append(*faults, config.Fault{
+			Key: key, Message: fmt.Sprintf("pairs and windows have no such input, only %s; expected one of theirs", list(kept)),
+			Suggestion: config.Nearest(name, kept),
+		})
+	}
+	file, is := s.InitialFile(name)
+	_, notBool := tensor.ParseElement(tensor.Bool, text)
+	_, notNumber := tensor.ParseElement(tensor.Float64, text)
+	switch {
+	case is && !filepath.IsLocal(file):
+		faults.Addf(key, "expected the name of a file in the directory of the version or of the model, found %q", file)
+	case !is && (text == "" || notBool != nil && notNumber != nil):
+		faults.Addf(key, "expected a number, or a file of nested lists, such as h0%s, found %q", stateFile, text)
+	}
+}
+
+// StateFile reads a file that has an initial value: in the version's directory or, if it is not there, in that of the
+// model. The error says which file is wrong, and what to do.
+func (v Version) StateFile(name string) ([]byte, error) {
+	data, err := v.readFile(filepath.Join(filepath.Base(v.Dir), name), maxStateFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		data, err = v.readFile(name, maxStateFile)
+	}
+	full := filepath.Join(filepath.Dir(v.Dir), name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%s does not exist; put it there, or into the directory of the version", full)
+	case len(data) > maxStateFile:
+		return nil, fmt.Errorf("%s is larger than %v; expected one row of the input", name, config.Size(maxStateFile))
+	}
+	return data, err
+}
