@@ -4,11 +4,16 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/runtime/serving"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -20,7 +25,7 @@ func describeVersion(v *catalog.Version) VersionFindings {
 		Version: v.Number, Device: v.Device, Provider: v.Provider,
 		Inputs: describeTensors(v.Signature.Inputs), Outputs: describeTensors(v.Signature.Outputs),
 		Batched: v.Batching.Batched, Reason: v.Batching.Reason, Proof: string(v.Batching.Proof),
-		Unproven: v.Batching.Obstacle, Notes: slices.Clone(v.Signature.Notes),
+		Unproven: v.Batching.Obstacle, State: describeState(v), Notes: slices.Clone(v.Signature.Notes),
 	}
 	if f.Batched {
 		f.MaxBatchSize, f.OpenLengths = v.Batching.MaxBatchSize, openLengths(v.Signature)
@@ -41,7 +46,61 @@ func describeVersion(v *catalog.Version) VersionFindings {
 	if v.Scarce != "" {
 		f.Notes = append(f.Notes, v.Scarce)
 	}
+	if pairs := serving.FindPairs(v.Signature); len(pairs) > 0 && v.EpisodeState == nil && !v.StepOnly {
+		f.Notes = append(f.Notes, proposeState(pairs))
+	}
 	return f
+}
+
+// describeState says what the server keeps between the requests of an episode; nil: nothing.
+func describeState(v *catalog.Version) *StateFindings {
+	s, sig := v.EpisodeState, v.Signature
+	if s == nil {
+		return nil
+	}
+	f := &StateFindings{MaxEpisodes: s.MaxEpisodes, Idle: config.Duration(s.Idle).String()}
+	if s.Start >= 0 {
+		f.Start = sig.Inputs[s.Start].Name
+	}
+	for _, kept := range s.Inputs {
+		in := &sig.Inputs[kept.Input]
+		of, at := sig.Outputs, kept.Output
+		if at < 0 {
+			of, at = sig.Inputs, kept.Of
+		}
+		f.Inputs = append(f.Inputs, StateInputFindings{in.Name, of[at].Name, kept.Window})
+		if in.BatchDim == tensor.NoBatch {
+			f.Bytes += len(kept.Initial.Data)
+		} else {
+			f.RowBytes += len(kept.Initial.Data)
+		}
+		for d, size := range in.Shape {
+			if size == tensor.Unknown && d != in.BatchDim && !slices.Contains(f.Growing, in.Name) {
+				f.Growing = append(f.Growing, in.Name)
+			}
+		}
+	}
+	return f
+}
+
+// plainName matches names that need no quotes in YAML.
+var plainName = regexp.MustCompile(`^[A-Za-z_][\w./-]*$`)
+
+// proposeState says how model.yaml has the server keep what looks like the state of a recurrent model.
+func proposeState(pairs []modelrepo.StatePair) string {
+	quoted := func(name string) string {
+		if plainName.MatchString(name) {
+			return name
+		}
+		return strconv.Quote(name)
+	}
+	var inputs, all []string
+	for _, p := range pairs {
+		inputs = append(inputs, p.Input)
+		all = append(all, fmt.Sprintf("{input: %s, output: %s}", quoted(p.Input), quoted(p.Output)))
+	}
+	return fmt.Sprintf("state: {pairs: [%s]} in %s would keep %s in the server between the requests of an episode "+
+		"(docs/EPISODES.md)", strings.Join(all, ", "), modelrepo.ManifestName, strings.Join(inputs, ", "))
 }
 
 // openLengths names the dimensions of inputs in which requests must have equal sizes to share an execution. The

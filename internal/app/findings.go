@@ -56,6 +56,7 @@ type VersionFindings struct {
 	Proof        string           `json:"proof,omitempty"`
 	Unproven     string           `json:"unproven,omitempty"`     // why the graph proves nothing
 	OpenLengths  []string         `json:"open_lengths,omitempty"` // dimensions in which requests must agree to share executions
+	State        *StateFindings   `json:"state,omitempty"`        // none: nothing is kept between requests
 	Notes        []string         `json:"notes,omitempty"`
 	Costs        []CostFindings   `json:"costs,omitempty"`
 }
@@ -67,6 +68,25 @@ type TensorFindings struct {
 	Shape    tensor.Shape `json:"shape"`
 	BatchDim *int         `json:"batch_dim,omitempty"` // counts rows; none where requests must agree in the tensor
 	Shown    tensor.Shape `json:"shown,omitempty"`     // the shape that clients of Triton see instead
+}
+
+// StateFindings are what the server keeps between the requests of an episode.
+type StateFindings struct {
+	Inputs []StateInputFindings `json:"inputs"`
+	Start  string               `json:"start,omitempty"` // the input that is 1 in the first request
+	// RowBytes and Bytes are what an episode begins with, for each of its rows and besides.
+	RowBytes    int      `json:"row_bytes,omitempty"`
+	Bytes       int      `json:"bytes,omitempty"`
+	Growing     []string `json:"growing,omitempty"` // inputs whose size varies, so that they may take more
+	MaxEpisodes int      `json:"max_episodes"`
+	Idle        string   `json:"idle"`
+}
+
+// StateInputFindings is an input that is kept.
+type StateInputFindings struct {
+	Input string `json:"input"`
+	Of    string `json:"of"`              // the output that it is in the next request, or what a window is of
+	Steps int    `json:"steps,omitempty"` // of a window
 }
 
 // CostFindings is the device time of executions of a version.

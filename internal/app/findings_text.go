@@ -110,6 +110,9 @@ func (v *VersionFindings) served() string {
 		fmt.Fprintf(w, "open    %s: only requests of equal size there share an execution; batching.variable_dims "+
 			"makes them so\n", strings.Join(v.OpenLengths, ", "))
 	}
+	if v.State != nil {
+		fmt.Fprintf(w, "state   %s\n", v.State.text())
+	}
 	if v.Unproven != "" {
 		fmt.Fprintf(w, "note    not proven by structure: %s\n", v.Unproven)
 	}
@@ -120,6 +123,32 @@ func (v *VersionFindings) served() string {
 		fmt.Fprintf(w, "note    %s\n", note)
 	}
 	return w.String()
+}
+
+// text is such as "h <- hn, hist <- 8 of obs; 2KiB for each row of an episode; up to 10000 episodes, 1m idle".
+func (s *StateFindings) text() string {
+	var kept, takes []string
+	for _, in := range s.Inputs {
+		of := in.Of
+		if in.Steps > 0 {
+			of = fmt.Sprintf("%d of %s", in.Steps, of)
+		}
+		kept = append(kept, in.Input+" <- "+of)
+	}
+	if s.Start != "" {
+		kept = append(kept, s.Start+" is 1 at the start")
+	}
+	if s.RowBytes > 0 || s.Bytes == 0 {
+		takes = append(takes, fmt.Sprintf("%v for each row of an episode", config.Size(s.RowBytes)))
+	}
+	if s.Bytes > 0 {
+		takes = append(takes, fmt.Sprintf("%v for each episode", config.Size(s.Bytes)))
+	}
+	if s.Growing != nil {
+		takes = append(takes, "more as "+strings.Join(s.Growing, ", ")+" grow")
+	}
+	return fmt.Sprintf("%s; %s; up to %d episodes, %s idle", strings.Join(kept, ", "), strings.Join(takes, ", "),
+		s.MaxEpisodes, s.Idle)
 }
 
 // text is such as "x float32 [-1 4], rows in dimension 0".

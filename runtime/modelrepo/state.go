@@ -52,8 +52,8 @@ type StatePair struct {
 // StateWindow is an input that has the values of several requests, one behind the other, the latest last.
 type StateWindow struct {
 	Input string `yaml:"input"`
-	// Of is an input, of which the value of the present request is the latest, or an output, of which that of the request
-	// before is.
+	// Of is an input, whose latest value is that of the present request, or an output, whose latest is that of the request
+	// before.
 	Of string `yaml:"of"`
 	// Steps is how many values it has, 1 to 65536.
 	Steps int `yaml:"steps"`

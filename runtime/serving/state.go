@@ -232,7 +232,7 @@ func (f *finder) read(t *tensor.Tensor, file string, dim int) error {
 	return nil
 }
 
-// fill appends the elements of nested lists to a tensor. The lists have a shape, of which unknown sizes become known.
+// fill appends the elements of nested lists to a tensor. The lists have a shape, whose unknown sizes become known.
 func fill(t *tensor.Tensor, v any, shape tensor.Shape) error {
 	switch v := v.(type) {
 	case json.Number, bool:

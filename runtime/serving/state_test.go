@@ -39,6 +39,7 @@ func recurrent() *tensor.Signature {
 			along(0, "act", f, open, 2), along(1, "hn", f, open, open, open), along(0, "cn", tensor.Float16, open, 2),
 			along(0, "present", f, open, 4, open, 8), along(none, "stepped", tensor.Int64), along(0, "long", f, open, 3),
 			along(0, "said", tensor.String, open), along(0, "wide", f, open, 1<<40, 1<<40),
+			along(0, "more", f, open, 2, 1), along(0, "id", tensor.Int64, open),
 		},
 		Optional: []tensor.Spec{along(none, "bias", f, 2)},
 		Notes:    []string{`output "list" is a sequence, which cannot be served`},
@@ -114,7 +115,8 @@ func TestState(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	got, err = resolve(t, dir, "state: {pairs: [{input: cache, output: present}], initial: {cache: cache.json}}")
-	if err != nil || !slices.Equal(got.Inputs[0].Initial.Shape, tensor.Shape{1, 4, 1, 8}) || len(got.Inputs[0].Initial.Data) != 128 {
+	if err != nil || !slices.Equal(got.Inputs[0].Initial.Shape, tensor.Shape{1, 4, 1, 8}) ||
+		len(got.Inputs[0].Initial.Data) != 128 {
 		t.Errorf("a cache that begins with one step: %+v, %v", got, err)
 	}
 }
@@ -135,8 +137,8 @@ func TestStateFaults(t *testing.T) {
 	}
 	for _, test := range []struct{ state, want string }{
 		{`pairs: [{input: hh, output: presnt}]`, `1:18: state.pairs[0].input: the model has no such input; expected one of obs, h, c, cache, stack, flat, last, first, step, text, any, vast, found "hh"`},
-		{`pairs: [{input: hh, output: presnt}]`, `1:29: state.pairs[0].output: the model has no such output; expected one of act, hn, cn, present, stepped, long, said, wide, found "presnt"; did you mean "present"?`},
-		{`pairs: [{input: h, output: hm}, {input: c, output: h}]`, `1:28: state.pairs[0].output: the model has no such output; expected one of act, hn, cn, present, stepped, long, said, wide, found "hm"`},
+		{`pairs: [{input: hh, output: presnt}]`, `1:29: state.pairs[0].output: the model has no such output; expected one of act, hn, cn, present, stepped, long, said, wide, more, id, found "presnt"; did you mean "present"?`},
+		{`pairs: [{input: h, output: hm}, {input: c, output: h}]`, `1:28: state.pairs[0].output: the model has no such output; expected one of act, hn, cn, present, stepped, long, said, wide, more, id, found "hm"`},
 		{`pairs: [{input: h, output: hm}, {input: c, output: h}]`, `1:52: state.pairs[1].output: the model has no such output;`},
 		{`pairs: [{input: h, output: list}]`, `state.pairs[0].output: expected an output that Weft serves: output "list" is a sequence`},
 		{`pairs: [{input: bias, output: act}]`, `state.pairs[0].input: expected an input that each request has: the model has a default`},
@@ -146,12 +148,14 @@ func TestStateFaults(t *testing.T) {
 		{`pairs: [{input: h, output: act}]`, `state.pairs[0]: expected rows along one dimension (batching.batch_dim, batching.unbatched): the input has rows along dimension 1, the output rows along dimension 0`},
 		{`pairs: [{input: obs, output: long}]`, `state.pairs[0]: expected one shape but for the rows: the input is [?,2], the output [?,3]`},
 		{`pairs: [{input: stack, output: act}]`, `state.pairs[0]: expected one shape but for the rows: the input is [?,3,2], the output [?,2]`},
+		{`pairs: [{input: obs, output: more}]`, `state.pairs[0]: expected one shape but for the rows: the input is [?,2], the output [?,2,1]`},
 		{`pairs: [{input: vast, output: wide}]`, `state.pairs[0]: expected at most 67108864 elements in a row: the input is [?,1099511627776,1099511627776]`},
 		{`windows: [{input: stack, of: ops, steps: 3}]`, `state.windows[0].of: the model has no such input or output; expected one of obs, `},
 		{`windows: [{input: stack, of: stepd, steps: 3}]`, `found "stepd"; did you mean "step"?`},
 		{`windows: [{input: stack, of: bias, steps: 3}]`, `state.windows[0].of: expected an input that each request has`},
 		{`windows: [{input: stack, of: list, steps: 3}]`, `state.windows[0].of: expected an output that Weft serves`},
 		{`windows: [{input: stack, of: c, steps: 3}]`, `state.windows[0]: expected elements of one type: the input is fp32, c is fp16`},
+		{`windows: [{input: step, of: id, steps: 1}]`, `state.windows[0]: expected rows in both, or in none (batching.batch_dim, batching.unbatched): the input has no rows, id has rows along dimension 0`},
 		{`windows: [{input: step, of: step2, steps: 3}]`, `state.windows[0].of: the model has no such input or output`},
 		{`windows: [{input: stack, of: any, steps: 3}]`, `state.windows[0]: expected known sizes but for the rows: the input is [?,3,2], any is [?,?]`},
 		{`windows: [{input: stack, of: obs, steps: 4}]`, `state.windows[0]: expected a row of the input to be rows of obs one behind the other, as many as steps, such as [4,2] or [8]: it is [3,2]`},
