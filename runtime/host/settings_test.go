@@ -414,7 +414,10 @@ func TestStateSettings(t *testing.T) {
 	w := newWorld(t, 1)
 	first, second := times(1), times(1)
 	state := modelrepo.State{Pairs: []modelrepo.StatePair{{Input: "x", Output: "y"}}, MaxEpisodes: 5, Text: []byte("{}")}
-	set := func(m *modelrepo.Manifest) { m.State = new(state) }
+	fairness, most := modelrepo.FairVersion, 4
+	set := func(m *modelrepo.Manifest) {
+		m.State, m.Fairness, m.Batching.MaxBatchSize = new(state), fairness, most
+	}
 	w.add("m", 1, first, set)
 	w.reconcile()
 	w.put("m", 1, second, "first")
@@ -424,7 +427,9 @@ func TestStateSettings(t *testing.T) {
 	}{
 		{func() { state.Text, state.File = []byte("# b"), "b" }, 5, 0, 0},
 		{func() { state.MaxEpisodes = 7 }, 7, 0, 1},
-		{func() { state.Initial = map[string]config.Scalar{"x": "1"} }, 7, 1, 1},
+		{func() { fairness = modelrepo.FairModel }, 7, 0, 2}, // it moves to another flow
+		{func() { most = 8 }, 7, 0, 2},                       // it is proven again
+		{func() { state.Initial = map[string]config.Scalar{"x": "1"} }, 7, 1, 2},
 	} {
 		test.change()
 		w.edit("m", set)
@@ -435,5 +440,38 @@ func TestStateSettings(t *testing.T) {
 			t.Errorf("published %+v, cause %q, closed %d times, changed %d times; want %d episodes, %d, %d", s, v.Cause,
 				first.Closed(), heard, test.episodes, test.closed, test.heard)
 		}
+	}
+}
+
+// TestStateWithOtherRows: a proof that finds the rows of an output elsewhere has the version loaded again, which finds
+// that its state does not fit.
+func TestStateWithOtherRows(t *testing.T) {
+	turned := func() *fake {
+		f := times(1)
+		f.Declared.Inputs[0].Shape = tensor.Shape{tensor.Unknown, tensor.Unknown}
+		f.Declared.Outputs[0].Shape = tensor.Shape{tensor.Unknown, tensor.Unknown}
+		f.Answer = func(b *tensor.Batch) error {
+			x := b.Inputs[0]
+			copy(b.Output(0, x.DType, tensor.Shape{x.Shape[1], x.Shape[0]}, len(x.Data)), x.Data)
+			return nil
+		}
+		return f
+	}
+	w := newWorld(t, 1)
+	w.add("m", 1, turned(), func(m *modelrepo.Manifest) {
+		m.State = &modelrepo.State{Pairs: []modelrepo.StatePair{{Input: "x", Output: "y"}}}
+		m.Batching.Mode = modelrepo.BatchOff
+	})
+	w.reconcile()
+	if v := w.version("m", 1); v.Cause != "" || v.Signature.Outputs[0].BatchDim != 0 {
+		t.Fatalf("cause %q, rows along dimension %d", v.Cause, v.Signature.Outputs[0].BatchDim)
+	}
+	w.put("m", 1, turned(), "first")
+	w.edit("m", func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchAuto })
+	w.reconcile()
+	want := "state.pairs[0]: expected rows along one dimension (batching.batch_dim, batching.unbatched): the input has rows " +
+		"along dimension 0, the output rows along dimension 1"
+	if v := w.version("m", 1); !strings.Contains(v.Cause, want) {
+		t.Errorf("cause %q\nwant %s", v.Cause, want)
 	}
 }

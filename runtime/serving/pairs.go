@@ -2,7 +2,6 @@ package serving
 
 import (
 	"regexp"
-	"slices"
 
 	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -35,11 +34,11 @@ func FindPairs(sig *tensor.Signature) (pairs []modelrepo.StatePair) {
 				continue
 			}
 			for _, to := range form.outputs {
-				o := sig.Output(form.input.ReplaceAllString(in.Name, to))
-				if o >= 0 && !recurs(in, &sig.Outputs[o]) {
+				switch o := sig.Output(form.input.ReplaceAllString(in.Name, to)); {
+				case o < 0:
+				case !recurs(in, &sig.Outputs[o]):
 					return nil
-				}
-				if o >= 0 && !slices.Contains(found, sig.Outputs[o].Name) {
+				default:
 					found = append(found, sig.Outputs[o].Name)
 				}
 			}

@@ -18,6 +18,8 @@ func TestFindPairs(t *testing.T) {
 				s = along(0, name, tensor.Float32, tensor.Unknown, 5)
 			case "open":
 				s = along(0, name, tensor.Float32, tensor.Unknown, tensor.Unknown)
+			case "turned":
+				s = along(1, name, tensor.Float32, tensor.Unknown, tensor.Unknown)
 			case "int":
 				s = along(0, name, tensor.Int64, tensor.Unknown, 4)
 			case "other":
@@ -54,10 +56,11 @@ func TestFindPairs(t *testing.T) {
 		{"obs h", "act hn:other", ""},
 		{"obs h", "act hn:flat", ""},
 		{"obs h:open", "act hn", ""},
+		{"obs h:open", "act hn:turned", ""},
 		{"obs h:text", "act hn:text", ""},
 		{"obs h", "act hn h_out", ""},
-		{"obs h h0", "act hn", ""},
-		{"x", "x_out", ""},
+		{"obs h h0", "act value hn", ""},
+		{"x", "x_out y", ""},
 		{"x h", "x_out hn", ""},
 		{"obs h", "hn", ""},
 	} {

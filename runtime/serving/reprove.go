@@ -109,12 +109,9 @@ func (r *Replica) reprove(ctx context.Context, c residency.Candidate) (moved *Re
 	if _, err := next.prove(ctx, c, d); err != nil {
 		return nil, err
 	}
-	// Requests are in flight that were checked by r's signature.
-	if !sameRows(next.signature, r.signature) {
+	// Requests are in flight that were checked by r's signature, and episodes have rows of its outputs.
+	if !sameRows(next.signature, r.signature) || !sameKept(r.state, next.signature, r.signature) {
 		return nil, errOtherRows
-	}
-	if err := next.keep(c); err != nil {
-		return nil, err
 	}
 	return next, nil
 }

@@ -34,12 +34,13 @@ func recurrent() *tensor.Signature {
 			along(0, "cache", f, open, 4, open, 8), along(0, "stack", f, open, 3, 2), along(0, "flat", f, open, 6),
 			along(0, "last", f, open, 2, 3), along(0, "first", tensor.Bool, open, 1), along(none, "step", tensor.Int64),
 			along(0, "text", tensor.String, open), along(0, "any", f, open, open), along(0, "vast", f, open, 1<<40, 1<<40),
+			along(0, "past", f, open, open, open),
 		},
 		Outputs: []tensor.Spec{
 			along(0, "act", f, open, 2), along(1, "hn", f, open, open, open), along(0, "cn", tensor.Float16, open, 2),
 			along(0, "present", f, open, 4, open, 8), along(none, "stepped", tensor.Int64), along(0, "long", f, open, 3),
 			along(0, "said", tensor.String, open), along(0, "wide", f, open, 1<<40, 1<<40),
-			along(0, "more", f, open, 2, 1), along(0, "id", tensor.Int64, open),
+			along(0, "more", f, open, 2, 1), along(0, "id", tensor.Int64, open), along(0, "now", f, open, open, open),
 		},
 		Optional: []tensor.Spec{along(none, "bias", f, 2)},
 		Notes:    []string{`output "list" is a sequence, which cannot be served`},
@@ -63,7 +64,7 @@ func TestState(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"m/h.json": "[[1, 2, 3], [4, 5, 6]]", "m/1/cache.json": "[[[1, 2, 3, 4, 5, 6, 7, 8]], [[1, 2, 3, 4, 5, 6, 7, 8]], " +
-			"[[1, 2, 3, 4, 5, 6, 7, 8]], [[1, 2, 3, 4, 5, 6, 7, 8]]]", "m/1/c.json": "[1, 2]", "m/c.json": "[3, 4]",
+			"[[1, 2, 3, 4, 5, 6, 7, 8]], [[1, 2, 3, 4, 5, 6, 7, 8]]]", "m/1/c.json": "[1, 2]", "m/none.json": "[]", "m/c.json": "[3, 4]",
 	} {
 		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755); err != nil {
 			t.Fatal(err)
@@ -119,6 +120,10 @@ func TestState(t *testing.T) {
 		len(got.Inputs[0].Initial.Data) != 128 {
 		t.Errorf("a cache that begins with one step: %+v, %v", got, err)
 	}
+	got, err = resolve(t, dir, "state: {pairs: [{input: past, output: now}], initial: {past: none.json}}")
+	if err != nil || !slices.Equal(got.Inputs[0].Initial.Shape, tensor.Shape{1, 0, 0}) {
+		t.Errorf("an empty list: %+v, %v", got, err)
+	}
 }
 
 // TestStateFaults has what does not fit the model, with its places in model.yaml.
@@ -136,9 +141,9 @@ func TestStateFaults(t *testing.T) {
 		}
 	}
 	for _, test := range []struct{ state, want string }{
-		{`pairs: [{input: hh, output: presnt}]`, `1:18: state.pairs[0].input: the model has no such input; expected one of obs, h, c, cache, stack, flat, last, first, step, text, any, vast, found "hh"`},
-		{`pairs: [{input: hh, output: presnt}]`, `1:29: state.pairs[0].output: the model has no such output; expected one of act, hn, cn, present, stepped, long, said, wide, more, id, found "presnt"; did you mean "present"?`},
-		{`pairs: [{input: h, output: hm}, {input: c, output: h}]`, `1:28: state.pairs[0].output: the model has no such output; expected one of act, hn, cn, present, stepped, long, said, wide, more, id, found "hm"`},
+		{`pairs: [{input: hh, output: presnt}]`, `1:18: state.pairs[0].input: the model has no such input; expected one of obs, h, c, cache, stack, flat, last, first, step, text, any, vast, past, found "hh"`},
+		{`pairs: [{input: hh, output: presnt}]`, `1:29: state.pairs[0].output: the model has no such output; expected one of act, hn, cn, present, stepped, long, said, wide, more, id, now, found "presnt"; did you mean "present"?`},
+		{`pairs: [{input: h, output: hm}, {input: c, output: h}]`, `1:28: state.pairs[0].output: the model has no such output; expected one of act, hn, cn, present, stepped, long, said, wide, more, id, now, found "hm"`},
 		{`pairs: [{input: h, output: hm}, {input: c, output: h}]`, `1:52: state.pairs[1].output: the model has no such output;`},
 		{`pairs: [{input: h, output: list}]`, `state.pairs[0].output: expected an output that Weft serves: output "list" is a sequence`},
 		{`pairs: [{input: bias, output: act}]`, `state.pairs[0].input: expected an input that each request has: the model has a default`},
