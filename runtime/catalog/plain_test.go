@@ -11,11 +11,12 @@ import (
 
 // notPlain are the parts of a Version that are not plain values, and why they may be there.
 var notPlain = map[string]string{
-	"Version.Fault":     "an error: those that a version has are made once and never changed",
-	"Version.Signature": "it is read from the files when the model is opened, and never changed",
-	"Version.Live":      "read when it is asked for: what the version counts while it serves",
-	"Version.Resident":  "only its host looks into it",
-	"Version.Loading":   "read when it is asked for: how far its load is",
+	"Version.Fault":        "an error: those that a version has are made once and never changed",
+	"Version.EpisodeState": "it is read from the settings when the version is loaded, and never changed",
+	"Version.Signature":    "it is read from the files when the model is opened, and never changed",
+	"Version.Live":         "read when it is asked for: what the version counts while it serves",
+	"Version.Resident":     "only its host looks into it",
+	"Version.Loading":      "read when it is asked for: how far its load is",
 }
 
 // TestVersionIsPlain: a Version is published to every goroutine without a lock, so that nothing in it may change or be
