@@ -186,8 +186,8 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 		MaxConcurrentRequests: config.MaxConcurrentRequests, MaxEpisodes: config.MaxEpisodes,
 		EpisodeTTL: config.EpisodeTTL, Memory: config.Memory,
 		Explain: status.Explain, Clock: config.Clock, Logger: config.Logger,
-		Episodes: config.Episodes, Statistics: statistics, Observer: config.Observer, Shadows: config.Shadows, Rollouts: config.Rollouts,
-		Recorder: config.Recorder, Traces: config.Traces,
+		Episodes: config.Episodes, Statistics: statistics, Observer: config.Observer, Shadows: config.Shadows,
+		Rollouts: config.Rollouts, Recorder: config.Recorder, Traces: config.Traces,
 	}, models)
 	// Explained once: calls are refused unread to save time.
 	throttled := status.Explain(&protect.ThrottledError{})

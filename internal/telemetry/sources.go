@@ -53,8 +53,8 @@ type Connections struct {
 	Ended           map[string]uint64
 }
 
-// EpisodeStates are the states of episodes: how many are kept, by model, how many bytes they take, and how many episodes
-// have ended, by model and reason.
+// EpisodeStates are the states of episodes: how many are kept, by model, how many bytes they take, and how many
+// episodes have ended, by model and reason.
 type EpisodeStates struct {
 	Live  map[string]int
 	Bytes int64

@@ -21,8 +21,8 @@ func (e *LostError) Error() string {
 		why = "the version that answered it is not there any more, and another one may not go on (state.on_version_change)"
 	case Idle, Again, WithStream, "":
 	}
-	return fmt.Sprintf("model %s has no state for episode %s: %s; begin it anew (begin_episode), with the state inputs if "+
-		"you have kept the outputs of a step", routing.Quote(e.Model), routing.Quote(e.Episode), why)
+	return fmt.Sprintf("model %s has no state for episode %s: %s; begin it anew (begin_episode), with the state inputs "+
+		"if you have kept the outputs of a step", routing.Quote(e.Model), routing.Quote(e.Episode), why)
 }
 
 // StaleError says that later steps of the episode were answered.
@@ -32,8 +32,8 @@ type StaleError struct {
 }
 
 func (e *StaleError) Error() string {
-	return fmt.Sprintf("step %d of episode %s comes after step %d was answered, which cannot be undone; expected %d to try "+
-		"that one again, or a higher number", e.Step, routing.Quote(e.Episode), e.Latest, e.Latest)
+	return fmt.Sprintf("step %d of episode %s comes after step %d was answered, which cannot be undone; expected %d to "+
+		"try that one again, or a higher number", e.Step, routing.Quote(e.Episode), e.Latest, e.Latest)
 }
 
 // FullError says that there is no room for the state of an episode.
@@ -48,6 +48,6 @@ func (e *FullError) Error() string {
 		return fmt.Sprintf("model %s has %d episodes, as many as it may (state.max_episodes); end some (end_of_episode), or "+
 			"wait until idle ones end", routing.Quote(e.Model), e.Episodes)
 	}
-	return fmt.Sprintf("the state of episode %s needs %d bytes, and %d of %d are taken (--state-memory); end some episodes "+
-		"(end_of_episode), or wait until idle ones end", routing.Quote(e.Episode), e.Need, e.Bytes, e.Memory)
+	return fmt.Sprintf("the state of episode %s needs %d bytes, and %d of %d are taken (--state-memory); end some "+
+		"episodes (end_of_episode), or wait until idle ones end", routing.Quote(e.Episode), e.Need, e.Bytes, e.Memory)
 }

@@ -3,8 +3,8 @@
 //
 // The state of an episode is a list of tensors that nobody changes: the inputs of its next step. A step takes them as
 // they are, and a step that was answered puts others in their place. So one that failed, was refused, given up or run
-// again leaves nothing behind, and the end of an engine's process loses no state. Steps of one episode run one after the
-// other, in the order in which they Enter.
+// again leaves nothing behind, and the end of an engine's process loses no state. Steps of one episode run one after
+// the other, in the order in which they Enter.
 //
 // Steps may be numbered, ascending. The number of the latest step again is a retry: it gets the answer that there was,
 // and nothing runs. So the effect of each step is there once, however often a client, or a hedge of it, sends it.
@@ -119,9 +119,9 @@ type Ask struct {
 	Stream  any // that it came on; nil: on none
 }
 
-// Enter waits for the turn of a step, until ctx ends. Leave must follow. The turn is nil, without an error, for a request
-// that brings its whole state, of an episode that is not there: it needs none. The error is a *LostError, a *StaleError,
-// a *FullError, a *tensor.FieldError or the cause of ctx.
+// Enter waits for the turn of a step, until ctx ends. Leave must follow. The turn is nil, without an error, for a
+// request that brings its whole state, of an episode that is not there: it needs none. The error is a *LostError, a
+// *StaleError, a *FullError, a *tensor.FieldError or the cause of ctx.
 func (s *Store) Enter(ctx context.Context, a *Ask) (*Turn, error) {
 	for {
 		e, began, err := s.find(a)
@@ -149,7 +149,8 @@ func (s *Store) Enter(ctx context.Context, a *Ask) (*Turn, error) {
 	}
 }
 
-// find returns the episode that is asked, and reports whether it begins with this step. Nil: there is none, nor need be.
+// find returns the episode that is asked, and reports whether it begins with this step. Nil: there is none, and need be
+// none.
 func (s *Store) find(a *Ask) (e *session, began bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -237,7 +238,7 @@ func (s *Store) look() {
 		select {
 		case <-e.turn:
 			s.removeLocked(e, Idle)
-			e.turn <- struct{}{} // whoever waits finds it gone
+			e.turn <- struct{}{} // who waits finds it gone
 		default:
 		}
 	}

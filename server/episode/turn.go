@@ -3,6 +3,7 @@ package episode
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
@@ -54,7 +55,7 @@ func (t *Turn) take() (again bool, err error) {
 	}
 	if !t.Fresh && !a.Brought && a.Rows != e.rows {
 		return false, &tensor.FieldError{
-			Field: "inputs", Want: fmt.Sprintf("%d rows, as the episode began with", e.rows), Got: fmt.Sprintf("%d", a.Rows),
+			Field: "inputs", Want: fmt.Sprintf("%d rows, as the episode began with", e.rows), Got: strconv.Itoa(a.Rows),
 		}
 	}
 	if a.Step > e.step+1 && e.step > 0 {
@@ -177,8 +178,8 @@ func flag(spec *tensor.Spec, rows int, is bool) tensor.Tensor {
 }
 
 // Commit puts the state after the step in the place of the one before. inputs are those that it ran with; outputs are
-// those at the places of EpisodeState.Inputs, the zero value where that has none. answer is kept for retries if the step
-// has a number. last: no further step comes. After an error, a *FullError, nothing has changed.
+// those of EpisodeState.Inputs, the zero value where one has none. answer is kept for retries if the step has a number.
+// last: no further step comes. After an error, a *FullError, nothing has changed.
 func (t *Turn) Commit(inputs, outputs []tensor.Tensor, answer *Answer, last bool) error {
 	state := t.ask.Version.EpisodeState
 	next := make([]tensor.Tensor, len(state.Inputs))

@@ -25,7 +25,7 @@ func decode(req *Request, v *catalog.Version, call *catalog.Call) (err error) {
 	return decodeInputs(req, call)
 }
 
-// complete checks a call all inputs of which are there.
+// complete checks a call that has all its inputs.
 func complete(req *Request, call *catalog.Call) (err error) {
 	sig := call.Version.Signature
 	if call.Rows, err = sig.Rows(call.Inputs); err != nil {

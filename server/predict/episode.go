@@ -31,8 +31,8 @@ type turn struct {
 	wanted int // how many of the outputs that are run are for the caller
 }
 
-// enterEpisode waits for the request's turn in its episode, where the version keeps the state of episodes, and fills the
-// inputs with that. Leave must follow. The turn is nil where there is no state to keep.
+// enterEpisode waits for the request's turn in its episode, where the version keeps the state of episodes, and fills
+// the inputs with that. Leave must follow. The turn is nil where there is no state to keep.
 func (p *Pipeline) enterEpisode(ctx context.Context, f *flight) (*turn, error) {
 	req, call := f.req, &f.call
 	v := call.Version
