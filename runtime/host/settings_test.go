@@ -469,8 +469,8 @@ func TestStateWithOtherRows(t *testing.T) {
 	w.put("m", 1, turned(), "first")
 	w.edit("m", func(m *modelrepo.Manifest) { m.Batching.Mode = modelrepo.BatchAuto })
 	w.reconcile()
-	want := "state.pairs[0]: expected rows along one dimension (batching.batch_dim, batching.unbatched): the input has rows " +
-		"along dimension 0, the output rows along dimension 1"
+	want := "state.pairs[0]: expected rows along one dimension (batching.batch_dim, batching.unbatched): the input has " +
+		"rows along dimension 0, the output rows along dimension 1"
 	if v := w.version("m", 1); !strings.Contains(v.Cause, want) {
 		t.Errorf("cause %q\nwant %s", v.Cause, want)
 	}

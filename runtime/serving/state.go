@@ -57,7 +57,7 @@ var changes = map[modelrepo.OnVersionChange]catalog.StateChange{
 	modelrepo.CarryOnChange: catalog.CarryChange,
 }
 
-// sameKept compares the batch dimensions that two signatures with the same outputs give those that are kept.
+// sameKept compares the batch dimensions that the outputs which are kept have in two signatures with the same outputs.
 func sameKept(state *catalog.EpisodeState, a, b *tensor.Signature) bool {
 	return state == nil || !slices.ContainsFunc(state.Inputs, func(in catalog.StateInput) bool {
 		return in.Output >= 0 && a.Outputs[in.Output].BatchDim != b.Outputs[in.Output].BatchDim
