@@ -155,9 +155,9 @@ func (f *finder) window(key string, w *modelrepo.StateWindow) {
 	switch {
 	case in.DType != from.DType:
 		f.faults.Addf(key, "expected elements of one type: the input is %v, %s is %v", in.DType, w.Of, from.DType)
-	case (in.BatchDim == tensor.NoBatch) != (from.BatchDim == tensor.NoBatch):
-		f.faults.Addf(key, "expected rows in both, or in none (batching.batch_dim, batching.unbatched): the input has %s, "+
-			"%s has %s", alongDim(in.BatchDim), w.Of, alongDim(from.BatchDim))
+	case in.BatchDim != f.rows() || from.BatchDim != f.rows():
+		f.faults.Addf(key, "expected %s in both (batching.batch_dim, batching.unbatched): the input has %s, %s has %s",
+			alongDim(f.rows()), alongDim(in.BatchDim), w.Of, alongDim(from.BatchDim))
 	case !row.Known() || !one.Known():
 		f.faults.Addf(key, "expected known sizes but for the rows: the input is %v, %s is %v", in.Shape, w.Of, from.Shape)
 	case !stacks(without(row, in.BatchDim), without(one, from.BatchDim), int64(w.Steps)):
@@ -167,6 +167,15 @@ func (f *finder) window(key string, w *modelrepo.StateWindow) {
 	default:
 		f.add(key, catalog.StateInput{Input: i, Output: o, Window: w.Steps, Of: of}, row)
 	}
+}
+
+// rows returns the dimension that a window has its rows along: the outermost, so that the memory of each is one piece;
+// [tensor.NoBatch] if requests have none.
+func (f *finder) rows() int {
+	if slices.ContainsFunc(f.sig.Inputs, func(in tensor.Spec) bool { return in.BatchDim != tensor.NoBatch }) {
+		return 0
+	}
+	return tensor.NoBatch
 }
 
 func (f *finder) start(key, name string) {
@@ -286,13 +295,16 @@ func without(s tensor.Shape, dim int) tensor.Shape {
 }
 
 // stacks reports whether so many values of the shape one lie in memory of the shape all one behind the other: what all
-// has before the dimensions that both end in are the steps, alone or as a part of the first.
+// has before the dimensions that both end in, but for leading ones, are the steps, alone or as a part of the first.
 func stacks(all, one tensor.Shape, steps int64) bool {
 	if elementsOf(all) != steps*elementsOf(one) {
 		return false
 	}
 	for len(all) > 0 && len(one) > 0 && all[len(all)-1] == one[len(one)-1] {
 		all, one = all[:len(all)-1], one[:len(one)-1]
+	}
+	for len(all) > 1 && all[0] == 1 {
+		all = all[1:]
 	}
 	return len(all) <= 1 || all[0] == steps
 }

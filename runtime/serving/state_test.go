@@ -47,15 +47,20 @@ func recurrent() *tensor.Signature {
 	}
 }
 
-// resolve returns what the server keeps by model.yaml, whose files lie in dir.
+// resolve returns what the server keeps of a recurrent model by model.yaml, whose files lie in dir.
 func resolve(t *testing.T, dir, yaml string) (*catalog.EpisodeState, error) {
+	t.Helper()
+	return resolveBy(t, recurrent(), dir, yaml)
+}
+
+func resolveBy(t *testing.T, sig *tensor.Signature, dir, yaml string) (*catalog.EpisodeState, error) {
 	t.Helper()
 	m, err := modelrepo.ReadManifest("model.yaml", []byte(yaml))
 	if err != nil {
 		t.Fatal(err)
 	}
 	m.State.File, m.State.Text = "model.yaml", []byte(yaml)
-	r := &Replica{signature: recurrent()}
+	r := &Replica{signature: sig}
 	err = r.keep(residency.Candidate{Manifest: &m, Version: modelrepo.Version{Dir: filepath.Join(dir, "m", "1")}})
 	return r.state, err
 }
@@ -126,6 +131,19 @@ func TestState(t *testing.T) {
 	}
 }
 
+// TestStateWithoutRows: a window of a model whose sizes are all fixed.
+func TestStateWithoutRows(t *testing.T) {
+	sig := &tensor.Signature{Inputs: []tensor.Spec{
+		along(tensor.NoBatch, "obs", tensor.Float32, 1, 2), along(tensor.NoBatch, "flat", tensor.Float32, 1, 6),
+		along(tensor.NoBatch, "stack", tensor.Float32, 1, 3, 2),
+	}}
+	got, err := resolveBy(t, sig, t.TempDir(),
+		"state: {windows: [{input: flat, of: obs, steps: 3}, {input: stack, of: obs, steps: 3}]}")
+	if err != nil || len(got.Inputs[0].Initial.Data) != 24 || len(got.Inputs[1].Initial.Data) != 24 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // TestStateFaults has what does not fit the model, with its places in model.yaml.
 func TestStateFaults(t *testing.T) {
 	dir := t.TempDir()
@@ -160,7 +178,10 @@ func TestStateFaults(t *testing.T) {
 		{`windows: [{input: stack, of: bias, steps: 3}]`, `state.windows[0].of: expected an input that each request has`},
 		{`windows: [{input: stack, of: list, steps: 3}]`, `state.windows[0].of: expected an output that Weft serves`},
 		{`windows: [{input: stack, of: c, steps: 3}]`, `state.windows[0]: expected elements of one type: the input is fp32, c is fp16`},
-		{`windows: [{input: step, of: id, steps: 1}]`, `state.windows[0]: expected rows in both, or in none (batching.batch_dim, batching.unbatched): the input has no rows, id has rows along dimension 0`},
+		{`windows: [{input: step, of: id, steps: 1}]`, `state.windows[0]: expected rows along dimension 0 in both (batching.batch_dim, batching.unbatched): the input has no rows, id has rows along dimension 0`},
+		{`windows: [{input: step, of: stepped, steps: 1}]`, `state.windows[0]: expected rows along dimension 0 in both (batching.batch_dim, batching.unbatched): the input has no rows, stepped has no rows`},
+		{`windows: [{input: h, of: act, steps: 3}]`, `state.windows[0]: expected rows along dimension 0 in both (batching.batch_dim, batching.unbatched): the input has rows along dimension 1, act has rows along dimension 0`},
+		{`windows: [{input: obs, of: hn, steps: 3}]`, `the input has rows along dimension 0, hn has rows along dimension 1`},
 		{`windows: [{input: step, of: step2, steps: 3}]`, `state.windows[0].of: the model has no such input or output`},
 		{`windows: [{input: stack, of: any, steps: 3}]`, `state.windows[0]: expected known sizes but for the rows: the input is [?,3,2], any is [?,?]`},
 		{`windows: [{input: stack, of: obs, steps: 4}]`, `state.windows[0]: expected a row of the input to be rows of obs one behind the other, as many as steps, such as [4,2] or [8]: it is [3,2]`},
