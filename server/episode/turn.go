@@ -121,7 +121,7 @@ func initial(v *catalog.Version, rows int) (all []tensor.Tensor) {
 	return all
 }
 
-// Fill completes the inputs of the step with the state, but for those that came with the request.
+// Fill completes the inputs of the step with the state, where the request brings none.
 func (t *Turn) Fill(inputs []tensor.Tensor) {
 	state := t.ask.Version.EpisodeState
 	kept := t.of.state
@@ -177,7 +177,7 @@ func flag(spec *tensor.Spec, rows int, is bool) tensor.Tensor {
 	return tensor.Tensor{DType: spec.DType, Shape: shape, Data: slices.Repeat(one, int(n))}
 }
 
-// Commit puts the state after the step in the place of the one before. inputs are those that it ran with; outputs are
+// Commit puts the state after the step in the place of the one before. inputs are what it ran with; outputs are
 // those of EpisodeState.Inputs, the zero value where one has none. answer is kept for retries if the step has a number.
 // last: no further step comes. After an error, a *FullError, nothing has changed.
 func (t *Turn) Commit(inputs, outputs []tensor.Tensor, answer *Answer, last bool) error {
