@@ -247,6 +247,15 @@ func TestEpisodeFromACheckpoint(t *testing.T) {
 		h.Current.Store(servertest.SnapshotOf(1, &catalog.Model{Name: "gru", Versions: []*catalog.Version{recurrent(1)}}))
 		h.Run = func(_ context.Context, call *catalog.Call) error { runRecurrent(call); return nil }
 	}
+	about, err := one.Catalog.GetModel(t.Context(), &weftv1.GetModelRequest{Name: "gru"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := about.GetModel().GetVersions()[0].GetKeptInputs()
+	if got := fmt.Sprint(kept); len(kept) != 2 || kept[0].GetOutput() != "hn" || kept[0].GetRowBytes() != 16 ||
+		kept[1].GetInput() != "past" || kept[1].GetWindow() != 3 {
+		t.Errorf("GetModel says that it keeps %s", got)
+	}
 	a, b := begun(), begun()
 	q := observe("pair", 1, 5, 6)
 	q.BeginEpisode, q.Outputs = true, []string{"hn", "y"}

@@ -94,6 +94,13 @@ func noteOf(v *weftv1.ModelVersion) string {
 	if v.GetStepOnly() {
 		notes = append(notes, "a step of pipelines only: answers requests that name it")
 	}
+	if len(v.GetKeptInputs()) > 0 {
+		var kept []string
+		for _, in := range v.GetKeptInputs() {
+			kept = append(kept, in.GetInput())
+		}
+		notes = append(notes, "keeps "+strings.Join(kept, ", ")+" of episodes")
+	}
 	return strings.Join(slices.DeleteFunc(notes, func(s string) bool { return s == "" }), "; ")
 }
 

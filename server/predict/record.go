@@ -83,7 +83,9 @@ func (p *Pipeline) mirror(f *flight, route *routing.Route) {
 		o.Follow = f.req.trace.Follow()
 	}
 	for _, target := range route.Shadows {
-		if v := m.Version(target.Version); v != nil && v.State == catalog.Ready {
+		// A shadow has no state of its own, and that of the version that answered means nothing to it.
+		kept := func(v *catalog.Version) bool { return v.EpisodeState != nil && f.req.Episode != "" }
+		if v := m.Version(target.Version); v != nil && v.State == catalog.Ready && !kept(v) {
 			o.Shadows = append(o.Shadows, shadow.Target{Version: v, Shadow: target})
 		}
 	}

@@ -118,6 +118,17 @@ func versionMessage(v *catalog.Version) *weftv1.ModelVersion {
 			Separate: s.Separate,
 		})
 	}
+	if v.EpisodeState != nil {
+		for _, in := range v.EpisodeState.Inputs {
+			kept := &weftv1.KeptInput{
+				Input: v.Signature.Inputs[in.Input].Name, Window: int32(in.Window), RowBytes: int64(len(in.Initial.Data)),
+			}
+			if in.Output >= 0 {
+				kept.Output = v.Signature.Outputs[in.Output].Name
+			}
+			out.KeptInputs = append(out.KeptInputs, kept)
+		}
+	}
 	if v.Loading != nil {
 		out.Loading = loadingMessage(v.Loading())
 	}

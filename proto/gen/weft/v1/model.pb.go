@@ -663,7 +663,10 @@ type ModelVersion struct {
 	Steps []*ModelStep `protobuf:"bytes,18,rep,name=steps,proto3" json:"steps,omitempty"`
 	// It is served because pipelines ask it: it answers requests that name it, and no
 	// others.
-	StepOnly      bool `protobuf:"varint,19,opt,name=step_only,json=stepOnly,proto3" json:"step_only,omitempty"`
+	StepOnly bool `protobuf:"varint,19,opt,name=step_only,json=stepOnly,proto3" json:"step_only,omitempty"`
+	// The inputs that the server keeps between the requests of an episode; empty where
+	// it keeps none.
+	KeptInputs    []*KeptInput `protobuf:"bytes,20,rep,name=kept_inputs,json=keptInputs,proto3" json:"kept_inputs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -831,6 +834,86 @@ func (x *ModelVersion) GetStepOnly() bool {
 	return false
 }
 
+func (x *ModelVersion) GetKeptInputs() []*KeptInput {
+	if x != nil {
+		return x.KeptInputs
+	}
+	return nil
+}
+
+// KeptInput is an input that the server fills in the requests of an episode, unless they
+// bring it.
+type KeptInput struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Input string                 `protobuf:"bytes,1,opt,name=input,proto3" json:"input,omitempty"`
+	// The output that it is in the next request. A window may be of an input instead.
+	Output string `protobuf:"bytes,2,opt,name=output,proto3" json:"output,omitempty"`
+	// How many requests a window goes back; 0: it is none.
+	Window int32 `protobuf:"varint,3,opt,name=window,proto3" json:"window,omitempty"`
+	// What it takes for each row, where all its sizes are known; else 0.
+	RowBytes      int64 `protobuf:"varint,4,opt,name=row_bytes,json=rowBytes,proto3" json:"row_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeptInput) Reset() {
+	*x = KeptInput{}
+	mi := &file_weft_v1_model_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeptInput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeptInput) ProtoMessage() {}
+
+func (x *KeptInput) ProtoReflect() protoreflect.Message {
+	mi := &file_weft_v1_model_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeptInput.ProtoReflect.Descriptor instead.
+func (*KeptInput) Descriptor() ([]byte, []int) {
+	return file_weft_v1_model_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *KeptInput) GetInput() string {
+	if x != nil {
+		return x.Input
+	}
+	return ""
+}
+
+func (x *KeptInput) GetOutput() string {
+	if x != nil {
+		return x.Output
+	}
+	return ""
+}
+
+func (x *KeptInput) GetWindow() int32 {
+	if x != nil {
+		return x.Window
+	}
+	return 0
+}
+
+func (x *KeptInput) GetRowBytes() int64 {
+	if x != nil {
+		return x.RowBytes
+	}
+	return 0
+}
+
 // ModelStep is one model of a pipeline.
 type ModelStep struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -850,7 +933,7 @@ type ModelStep struct {
 
 func (x *ModelStep) Reset() {
 	*x = ModelStep{}
-	mi := &file_weft_v1_model_proto_msgTypes[5]
+	mi := &file_weft_v1_model_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -862,7 +945,7 @@ func (x *ModelStep) String() string {
 func (*ModelStep) ProtoMessage() {}
 
 func (x *ModelStep) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_model_proto_msgTypes[5]
+	mi := &file_weft_v1_model_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -875,7 +958,7 @@ func (x *ModelStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelStep.ProtoReflect.Descriptor instead.
 func (*ModelStep) Descriptor() ([]byte, []int) {
-	return file_weft_v1_model_proto_rawDescGZIP(), []int{5}
+	return file_weft_v1_model_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ModelStep) GetName() string {
@@ -937,7 +1020,7 @@ type LoadProgress struct {
 
 func (x *LoadProgress) Reset() {
 	*x = LoadProgress{}
-	mi := &file_weft_v1_model_proto_msgTypes[6]
+	mi := &file_weft_v1_model_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -949,7 +1032,7 @@ func (x *LoadProgress) String() string {
 func (*LoadProgress) ProtoMessage() {}
 
 func (x *LoadProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_model_proto_msgTypes[6]
+	mi := &file_weft_v1_model_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -962,7 +1045,7 @@ func (x *LoadProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadProgress.ProtoReflect.Descriptor instead.
 func (*LoadProgress) Descriptor() ([]byte, []int) {
-	return file_weft_v1_model_proto_rawDescGZIP(), []int{6}
+	return file_weft_v1_model_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *LoadProgress) GetStage() LoadStage {
@@ -1020,7 +1103,7 @@ type ModelCrashes struct {
 
 func (x *ModelCrashes) Reset() {
 	*x = ModelCrashes{}
-	mi := &file_weft_v1_model_proto_msgTypes[7]
+	mi := &file_weft_v1_model_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1032,7 +1115,7 @@ func (x *ModelCrashes) String() string {
 func (*ModelCrashes) ProtoMessage() {}
 
 func (x *ModelCrashes) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_model_proto_msgTypes[7]
+	mi := &file_weft_v1_model_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1045,7 +1128,7 @@ func (x *ModelCrashes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelCrashes.ProtoReflect.Descriptor instead.
 func (*ModelCrashes) Descriptor() ([]byte, []int) {
-	return file_weft_v1_model_proto_rawDescGZIP(), []int{7}
+	return file_weft_v1_model_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ModelCrashes) GetDeaths() int64 {
@@ -1117,7 +1200,7 @@ type ModelReplica struct {
 
 func (x *ModelReplica) Reset() {
 	*x = ModelReplica{}
-	mi := &file_weft_v1_model_proto_msgTypes[8]
+	mi := &file_weft_v1_model_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1129,7 +1212,7 @@ func (x *ModelReplica) String() string {
 func (*ModelReplica) ProtoMessage() {}
 
 func (x *ModelReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_model_proto_msgTypes[8]
+	mi := &file_weft_v1_model_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1142,7 +1225,7 @@ func (x *ModelReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelReplica.ProtoReflect.Descriptor instead.
 func (*ModelReplica) Descriptor() ([]byte, []int) {
-	return file_weft_v1_model_proto_rawDescGZIP(), []int{8}
+	return file_weft_v1_model_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ModelReplica) GetDevice() string {
@@ -1190,7 +1273,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_weft_v1_model_proto_msgTypes[9]
+	mi := &file_weft_v1_model_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1202,7 +1285,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_weft_v1_model_proto_msgTypes[9]
+	mi := &file_weft_v1_model_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1215,7 +1298,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_weft_v1_model_proto_rawDescGZIP(), []int{9}
+	return file_weft_v1_model_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Model) GetName() string {
@@ -1282,7 +1365,7 @@ const file_weft_v1_model_proto_rawDesc = "" +
 	"\vaudit_share\x18\v \x01(\x01R\n" +
 	"auditShare\x12!\n" +
 	"\faudited_rows\x18\f \x01(\x03R\vauditedRows\x12+\n" +
-	"\x11audit_differences\x18\r \x01(\x03R\x10auditDifferences\"\x82\x06\n" +
+	"\x11audit_differences\x18\r \x01(\x03R\x10auditDifferences\"\xb7\x06\n" +
 	"\fModelVersion\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x03R\aversion\x12+\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x15.weft.v1.VersionStateR\x05state\x12\x18\n" +
@@ -1304,7 +1387,14 @@ const file_weft_v1_model_proto_rawDesc = "" +
 	"\acrashes\x18\x10 \x01(\v2\x15.weft.v1.ModelCrashesR\acrashes\x12/\n" +
 	"\aloading\x18\x11 \x01(\v2\x15.weft.v1.LoadProgressR\aloading\x12(\n" +
 	"\x05steps\x18\x12 \x03(\v2\x12.weft.v1.ModelStepR\x05steps\x12\x1b\n" +
-	"\tstep_only\x18\x13 \x01(\bR\bstepOnly\"\xa1\x01\n" +
+	"\tstep_only\x18\x13 \x01(\bR\bstepOnly\x123\n" +
+	"\vkept_inputs\x18\x14 \x03(\v2\x12.weft.v1.KeptInputR\n" +
+	"keptInputs\"n\n" +
+	"\tKeptInput\x12\x14\n" +
+	"\x05input\x18\x01 \x01(\tR\x05input\x12\x16\n" +
+	"\x06output\x18\x02 \x01(\tR\x06output\x12\x16\n" +
+	"\x06window\x18\x03 \x01(\x05R\x06window\x12\x1b\n" +
+	"\trow_bytes\x18\x04 \x01(\x03R\browBytes\"\xa1\x01\n" +
 	"\tModelStep\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x18\n" +
@@ -1375,7 +1465,7 @@ func file_weft_v1_model_proto_rawDescGZIP() []byte {
 }
 
 var file_weft_v1_model_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_weft_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_weft_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_weft_v1_model_proto_goTypes = []any{
 	(BatchingProof)(0),            // 0: weft.v1.BatchingProof
 	(VersionState)(0),             // 1: weft.v1.VersionState
@@ -1385,42 +1475,44 @@ var file_weft_v1_model_proto_goTypes = []any{
 	(*Signature)(nil),             // 5: weft.v1.Signature
 	(*BatchingFacts)(nil),         // 6: weft.v1.BatchingFacts
 	(*ModelVersion)(nil),          // 7: weft.v1.ModelVersion
-	(*ModelStep)(nil),             // 8: weft.v1.ModelStep
-	(*LoadProgress)(nil),          // 9: weft.v1.LoadProgress
-	(*ModelCrashes)(nil),          // 10: weft.v1.ModelCrashes
-	(*ModelReplica)(nil),          // 11: weft.v1.ModelReplica
-	(*Model)(nil),                 // 12: weft.v1.Model
-	nil,                           // 13: weft.v1.Model.LabelsEntry
-	(DataType)(0),                 // 14: weft.v1.DataType
-	(*durationpb.Duration)(nil),   // 15: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
+	(*KeptInput)(nil),             // 8: weft.v1.KeptInput
+	(*ModelStep)(nil),             // 9: weft.v1.ModelStep
+	(*LoadProgress)(nil),          // 10: weft.v1.LoadProgress
+	(*ModelCrashes)(nil),          // 11: weft.v1.ModelCrashes
+	(*ModelReplica)(nil),          // 12: weft.v1.ModelReplica
+	(*Model)(nil),                 // 13: weft.v1.Model
+	nil,                           // 14: weft.v1.Model.LabelsEntry
+	(DataType)(0),                 // 15: weft.v1.DataType
+	(*durationpb.Duration)(nil),   // 16: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
 }
 var file_weft_v1_model_proto_depIdxs = []int32{
-	14, // 0: weft.v1.TensorSpec.dtype:type_name -> weft.v1.DataType
+	15, // 0: weft.v1.TensorSpec.dtype:type_name -> weft.v1.DataType
 	4,  // 1: weft.v1.Signature.inputs:type_name -> weft.v1.TensorSpec
 	4,  // 2: weft.v1.Signature.outputs:type_name -> weft.v1.TensorSpec
 	0,  // 3: weft.v1.BatchingFacts.proof:type_name -> weft.v1.BatchingProof
 	1,  // 4: weft.v1.ModelVersion.state:type_name -> weft.v1.VersionState
 	5,  // 5: weft.v1.ModelVersion.signature:type_name -> weft.v1.Signature
 	6,  // 6: weft.v1.ModelVersion.batching:type_name -> weft.v1.BatchingFacts
-	15, // 7: weft.v1.ModelVersion.max_latency:type_name -> google.protobuf.Duration
-	15, // 8: weft.v1.ModelVersion.target_latency:type_name -> google.protobuf.Duration
-	16, // 9: weft.v1.ModelVersion.loaded_at:type_name -> google.protobuf.Timestamp
-	11, // 10: weft.v1.ModelVersion.replicas:type_name -> weft.v1.ModelReplica
-	10, // 11: weft.v1.ModelVersion.crashes:type_name -> weft.v1.ModelCrashes
-	9,  // 12: weft.v1.ModelVersion.loading:type_name -> weft.v1.LoadProgress
-	8,  // 13: weft.v1.ModelVersion.steps:type_name -> weft.v1.ModelStep
-	2,  // 14: weft.v1.LoadProgress.stage:type_name -> weft.v1.LoadStage
-	16, // 15: weft.v1.LoadProgress.since:type_name -> google.protobuf.Timestamp
-	16, // 16: weft.v1.ModelCrashes.latest_death_at:type_name -> google.protobuf.Timestamp
-	16, // 17: weft.v1.ModelCrashes.latest_proven_at:type_name -> google.protobuf.Timestamp
-	7,  // 18: weft.v1.Model.versions:type_name -> weft.v1.ModelVersion
-	13, // 19: weft.v1.Model.labels:type_name -> weft.v1.Model.LabelsEntry
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	16, // 7: weft.v1.ModelVersion.max_latency:type_name -> google.protobuf.Duration
+	16, // 8: weft.v1.ModelVersion.target_latency:type_name -> google.protobuf.Duration
+	17, // 9: weft.v1.ModelVersion.loaded_at:type_name -> google.protobuf.Timestamp
+	12, // 10: weft.v1.ModelVersion.replicas:type_name -> weft.v1.ModelReplica
+	11, // 11: weft.v1.ModelVersion.crashes:type_name -> weft.v1.ModelCrashes
+	10, // 12: weft.v1.ModelVersion.loading:type_name -> weft.v1.LoadProgress
+	9,  // 13: weft.v1.ModelVersion.steps:type_name -> weft.v1.ModelStep
+	8,  // 14: weft.v1.ModelVersion.kept_inputs:type_name -> weft.v1.KeptInput
+	2,  // 15: weft.v1.LoadProgress.stage:type_name -> weft.v1.LoadStage
+	17, // 16: weft.v1.LoadProgress.since:type_name -> google.protobuf.Timestamp
+	17, // 17: weft.v1.ModelCrashes.latest_death_at:type_name -> google.protobuf.Timestamp
+	17, // 18: weft.v1.ModelCrashes.latest_proven_at:type_name -> google.protobuf.Timestamp
+	7,  // 19: weft.v1.Model.versions:type_name -> weft.v1.ModelVersion
+	14, // 20: weft.v1.Model.labels:type_name -> weft.v1.Model.LabelsEntry
+	21, // [21:21] is the sub-list for method output_type
+	21, // [21:21] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_weft_v1_model_proto_init() }
@@ -1440,7 +1532,7 @@ func file_weft_v1_model_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_weft_v1_model_proto_rawDesc), len(file_weft_v1_model_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
