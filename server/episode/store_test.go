@@ -1,0 +1,206 @@
+package episode_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weftserve/weft/runtime/catalog"
+	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/episode"
+)
+
+// bytesOf is a state of so many bytes.
+func bytesOf(n int, value byte) tensor.Tensor {
+	t := tensor.Tensor{DType: tensor.Uint8, Shape: tensor.Shape{1, int64(n)}, Data: make([]byte, n)}
+	for i := range t.Data {
+		t.Data[i] = value
+	}
+	return t
+}
+
+// version keeps an input of a varying size.
+func version(number int64, change func(*catalog.EpisodeState)) *catalog.Version {
+	spec := func(name string) tensor.Spec {
+		return tensor.Spec{Name: name, DType: tensor.Uint8, Shape: tensor.Shape{tensor.Unknown, tensor.Unknown}}
+	}
+	v := &catalog.Version{
+		Model: "m", Number: number,
+		Signature: &tensor.Signature{Inputs: []tensor.Spec{spec("h")}, Outputs: []tensor.Spec{spec("hn")}},
+		EpisodeState: &catalog.EpisodeState{
+			Inputs: []catalog.StateInput{{Initial: bytesOf(8, 0)}}, Start: -1, MaxEpisodes: 1000, Idle: time.Minute,
+		},
+	}
+	if change != nil {
+		change(v.EpisodeState)
+	}
+	return v
+}
+
+// do does a step that gives a state of so many bytes, and returns what it began with: the value of all bytes.
+func do(t *testing.T, s *episode.Store, a *episode.Ask, gives int, value byte, last bool) (before byte, err error) {
+	turn, err := s.Enter(t.Context(), a)
+	if err != nil || turn == nil {
+		return 0, err
+	}
+	defer turn.Leave()
+	inputs := make([]tensor.Tensor, 1)
+	turn.Fill(inputs)
+	if gives == 0 { // it failed
+		return inputs[0].Data[0], nil
+	}
+	return inputs[0].Data[0], turn.Commit(inputs, []tensor.Tensor{bytesOf(gives, value)}, nil, last)
+}
+
+func ask(name string, v *catalog.Version, begin bool) *episode.Ask {
+	return &episode.Ask{Key: episode.Key{Model: "m", Episode: name}, Version: v, Begin: begin, Rows: 1}
+}
+
+// TestBounds: whatever episodes do, the states take no more than they may, nobody loses his state to another, and
+// nothing stays when all have ended or are idle.
+func TestBounds(t *testing.T) {
+	const memory, most = 4000, 30
+	for seed := range uint64(50) {
+		synctest.Test(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 9))
+			s := episode.NewStore(episode.Config{Memory: memory})
+			v := version(1, func(e *catalog.EpisodeState) { e.MaxEpisodes, e.Idle = most, time.Hour })
+			has := map[string]byte{} // the state of those that live
+			full := 0
+			for i := range 2000 {
+				name := strconv.Itoa(rng.IntN(60))
+				value, lives := has[name]
+				gives, next := 1+rng.IntN(300), byte(1+i%250)
+				switch rng.IntN(10) {
+				case 0:
+					gives = 0
+				case 1:
+					time.Sleep(time.Second)
+				}
+				begin, last := !lives && rng.IntN(10) > 0 || rng.IntN(30) == 0, rng.IntN(15) == 0
+				before, err := do(t, s, ask(name, v, begin), gives, next, last)
+				_, lost := errors.AsType[*episode.LostError](err)
+				_, isFull := errors.AsType[*episode.FullError](err)
+				switch {
+				case err == nil && before != map[bool]byte{true: 0, false: value}[begin]:
+					t.Fatalf("seed %d: episode %s began a step with %d, want %d", seed, name, before, value)
+				case err == nil && gives > 0 && last:
+					delete(has, name)
+				case err == nil && gives > 0:
+					has[name] = next
+				case lost && (begin || lives), err != nil && !lost && !isFull:
+					t.Fatalf("seed %d: %v", seed, err)
+				case isFull:
+					full++
+				}
+				if c := s.Counts(); c.Bytes > memory || c.Live["m"] > most || c.Live["m"] != len(has) {
+					t.Fatalf("seed %d: %+v, want %d episodes", seed, c, len(has))
+				}
+			}
+			if full == 0 {
+				t.Errorf("seed %d: no bound was reached", seed)
+			}
+			time.Sleep(2 * time.Hour)
+			if c := s.Counts(); c.Bytes != 0 || len(c.Live) != 0 {
+				t.Errorf("seed %d: in the end %+v", seed, c)
+			}
+		})
+	}
+}
+
+// TestOtherVersion: an episode is lost, begins anew or goes on, as the settings say.
+func TestOtherVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for change, want := range map[catalog.StateChange]string{
+			catalog.RefuseChange: "lost", catalog.ResetChange: "0", catalog.CarryChange: "5",
+		} {
+			s := episode.NewStore(episode.Config{Memory: 1 << 10})
+			set := func(e *catalog.EpisodeState) { e.OnChange = change }
+			if _, err := do(t, s, ask("e", version(1, set), true), 8, 5, false); err != nil {
+				t.Fatal(err)
+			}
+			before, err := do(t, s, ask("e", version(2, set), false), 8, 6, true)
+			got := strconv.Itoa(int(before))
+			if _, lost := errors.AsType[*episode.LostError](err); lost {
+				got = "lost"
+			}
+			if got != want {
+				t.Errorf("change %d: %s (%v), want %s", change, got, err, want)
+			}
+		}
+		time.Sleep(time.Hour)
+	})
+}
+
+// TestEndOfAStream ends what was begun on it, and nothing else; the step under way leaves nothing.
+func TestEndOfAStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := episode.NewStore(episode.Config{Memory: 1 << 10})
+		v := version(1, func(e *catalog.EpisodeState) { e.OfStream = true })
+		for name, stream := range map[string]int{"a": 1, "b": 1, "c": 2} {
+			q := ask(name, v, true)
+			q.Stream = stream
+			if _, err := do(t, s, q, 8, 1, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		turn, err := s.Enter(t.Context(), ask("a", v, false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.EndStream(1)
+		if err := turn.Commit(make([]tensor.Tensor, 1), []tensor.Tensor{bytesOf(8, 2)}, nil, false); err != nil {
+			t.Error(err)
+		}
+		turn.Leave()
+		ended := episode.Ending{Model: "m", Why: episode.WithStream}
+		if c := s.Counts(); c.Live["m"] != 1 || c.Bytes != 8 || c.Ended[ended] != 2 {
+			t.Errorf("there are %+v", c)
+		}
+		time.Sleep(time.Hour)
+	})
+}
+
+// TestGivenUpInLine: who waits for a turn may go, and the others have theirs in order.
+func TestGivenUpInLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, v := episode.NewStore(episode.Config{Memory: 1 << 10}), version(1, nil)
+		if _, err := do(t, s, ask("e", v, true), 8, 1, false); err != nil {
+			t.Fatal(err)
+		}
+		turn, err := s.Enter(t.Context(), ask("e", v, false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var order []byte
+		for i := range byte(10) {
+			go func() {
+				if i%3 == 0 {
+					if _, err := s.Enter(ctx, ask("e", v, false)); !errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("one that goes: %v", err)
+					}
+					return
+				}
+				before, err := do(t, s, ask("e", v, false), 8, i, false)
+				order = append(order, before)
+				if err != nil {
+					t.Error(err)
+				}
+			}()
+			synctest.Wait()
+		}
+		time.Sleep(2 * time.Second)
+		turn.Leave()
+		synctest.Wait()
+		if string(order) != "\x01\x01\x02\x04\x05\x07" {
+			t.Errorf("they began with %q", order)
+		}
+		time.Sleep(time.Hour)
+	})
+}
