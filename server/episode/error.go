@@ -9,17 +9,19 @@ import (
 // LostError says that there is no such episode to go on with.
 type LostError struct {
 	Key
-	Why End // "": it is not known
+	Why End   // "": it is not known
+	Of  int64 // the version that has its state, which is another one than is to answer; 0: it is not there
 }
 
 func (e *LostError) Error() string {
 	why := "it was never begun here, was idle for too long, or this server was started since"
-	switch e.Why {
-	case ByRequest:
+	switch {
+	case e.Of != 0:
+		why = fmt.Sprintf("version %d answered it, and another one may not go on (state.on_version_change)", e.Of)
+	case e.Why == ByRequest:
 		why = "its last request ended it"
-	case Version:
-		why = "the version that answered it is not there any more, and another one may not go on (state.on_version_change)"
-	case Idle, Again, WithStream, "":
+	case e.Why == WithStream:
+		why = "it ended with its stream (state.bind)"
 	}
 	return fmt.Sprintf("model %s has no state for episode %s: %s; begin it anew (begin_episode), with the state inputs "+
 		"if you have kept the outputs of a step", routing.Quote(e.Model), routing.Quote(e.Episode), why)
@@ -33,7 +35,7 @@ type StaleError struct {
 
 func (e *StaleError) Error() string {
 	return fmt.Sprintf("step %d of episode %s comes after step %d was answered, which cannot be undone; expected %d to "+
-		"try that one again, or a higher number", e.Step, routing.Quote(e.Episode), e.Latest, e.Latest)
+		"try that one again, or a higher number, also to begin again", e.Step, routing.Quote(e.Episode), e.Latest, e.Latest)
 }
 
 // FullError says that there is no room for the state of an episode.

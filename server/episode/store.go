@@ -9,8 +9,8 @@
 // Steps may be numbered, ascending. The number of the latest step again is a retry: it gets the answer that there was,
 // and nothing runs. So the effect of each step is there once, however often a client, or a hedge of it, sends it.
 //
-// An episode ends by its last request, by being idle, with the stream that it began on if its model says so, or when
-// another version is to answer it. A step of one that is not there is refused, and never begins one by itself. At the
+// An episode ends by its last request, by being idle, or with the stream that it began on if its model says so. Another
+// version than the one that it began with goes on with it only if its settings say so. A step of one that is not there is refused, and never begins one by itself. At the
 // bounds new episodes are refused; none that lives is put out for them.
 package episode
 
@@ -35,11 +35,10 @@ type End string
 
 // The ends. They are values of metrics.
 const (
-	ByRequest  End = "ended"   // by its last request
-	Again      End = "begun"   // its client began it again
-	Idle       End = "idle"    // no request came
-	WithStream End = "stream"  // with the stream that it began on
-	Version    End = "version" // its version answers no more
+	ByRequest  End = "ended"  // by its last request
+	Again      End = "begun"  // its client began it again
+	Idle       End = "idle"   // no request came
+	WithStream End = "stream" // with the stream that it began on
 )
 
 // Key names an episode. Those of two identities have nothing to do with each other.
@@ -67,24 +66,32 @@ type session struct {
 	key  Key
 	turn chan struct{} // has an element while nobody has the turn
 
-	// What follows changes with the turn, and with the store's mu.
-	state    []tensor.Tensor // as catalog.EpisodeState.Inputs
+	// The rest is guarded by the store's mu. Only who has the turn changes past.
+	past
+	idle time.Duration
+	over End // it has ended, and is kept for retries of its last step
+	used time.Time
+	held int64 // bytes that are counted for it
+	gone bool  // it is not in the store any more
+}
+
+// past is what the steps until now have left. The zero value: none was answered.
+type past struct {
+	state    []tensor.Tensor // as the inputs of of
+	of       *catalog.Version
 	rows     int
-	version  int64
-	digest   string
 	stream   any
-	idle     time.Duration
-	step     uint64 // the latest that was answered; 0: it had no number
+	step     uint64 // the latest that was answered; 0: they have no numbers
 	first    uint64 // that it began with
 	answer   *Answer
 	answered bool // a step was: until then it is not there for anybody but who begins it
-	over     End  // it has ended, and is kept for retries of its last step
-
-	// guarded by the store's mu
-	bytes int64
-	used  time.Time
-	gone  bool // it is not in the store any more
 }
+
+// overhead is what an episode takes besides its tensors, about.
+const overhead = 512
+
+// bytes returns what the past takes.
+func (p *past) bytes() int64 { return sizeOf(p.state) + p.answer.size() + overhead }
 
 // Answer is what a step gave, for retries of it.
 type Answer struct {
@@ -131,14 +138,14 @@ func (s *Store) Enter(ctx context.Context, a *Ask) (*Turn, error) {
 		case e == nil:
 			return nil, nil
 		case began:
-			return &Turn{store: s, of: e, ask: a, Fresh: true, rows: a.Rows}, nil
+			return &Turn{store: s, of: e, ask: a, Fresh: true}, nil
 		}
 		select {
 		case <-e.turn:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
-		t := &Turn{store: s, of: e, ask: a, rows: a.Rows}
+		t := &Turn{store: s, of: e, ask: a}
 		again, err := t.take()
 		if err == nil && !again {
 			return t, nil
@@ -167,20 +174,29 @@ func (s *Store) find(a *Ask) (e *session, began bool, err error) {
 	if n := s.lives[a.Model]; n >= state.MaxEpisodes {
 		return nil, false, &FullError{Key: a.Key, Episodes: n}
 	}
-	e = &session{
-		key: a.Key, turn: make(chan struct{}, 1), used: time.Now(), idle: state.Idle, version: a.Version.Number,
-		digest: a.Version.Digest,
-	}
-	need := sizeOf(initial(a.Version, a.Rows))
-	if s.bytes+need > s.config.Memory {
+	need := first(a.Version, a.Rows) + overhead
+	if !s.hasRoomLocked(need) {
 		return nil, false, &FullError{Key: a.Key, Bytes: s.bytes, Need: need, Memory: s.config.Memory}
 	}
-	e.bytes = need
+	e = &session{key: a.Key, turn: make(chan struct{}, 1), used: time.Now(), idle: state.Idle, held: need}
 	s.bytes += need
 	s.all[a.Key] = e
 	s.lives[a.Model]++
 	s.watchLocked()
 	return e, true, nil
+}
+
+// hasRoomLocked reports whether so many bytes more may be taken. Answers of episodes that have ended go for that.
+func (s *Store) hasRoomLocked(need int64) bool {
+	if s.bytes+need <= s.config.Memory {
+		return true
+	}
+	for _, e := range s.all {
+		if e.over != "" {
+			s.removeLocked(e, e.over)
+		}
+	}
+	return s.bytes+need <= s.config.Memory
 }
 
 // removeLocked forgets an episode. The caller holds mu.
@@ -189,8 +205,8 @@ func (s *Store) removeLocked(e *session, why End) {
 		return
 	}
 	s.endLocked(e, why)
-	e.gone, e.answer = true, nil
-	s.accountLocked(e)
+	s.bytes -= e.held
+	e.gone, e.answer, e.held = true, nil, 0
 	delete(s.all, e.key)
 }
 
@@ -211,9 +227,9 @@ func (s *Store) endLocked(e *session, why End) {
 
 // accountLocked counts what an episode holds now. The caller holds mu.
 func (s *Store) accountLocked(e *session) {
-	now := sizeOf(e.state) + e.answer.size()
-	s.bytes += now - e.bytes
-	e.bytes = now
+	now := e.bytes()
+	s.bytes += now - e.held
+	e.held = now
 }
 
 // sweepTime is how often the store looks for what is idle.
@@ -251,7 +267,11 @@ func (s *Store) EndStream(stream any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range s.all {
-		if e.stream == stream {
+		switch {
+		case e.stream != stream:
+		case e.answer != nil: // a retry of it may come on another stream
+			s.endLocked(e, WithStream)
+		default:
 			s.removeLocked(e, WithStream)
 		}
 	}

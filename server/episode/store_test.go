@@ -63,7 +63,7 @@ func ask(name string, v *catalog.Version, begin bool) *episode.Ask {
 // TestBounds: whatever episodes do, the states take no more than they may, nobody loses his state to another, and
 // nothing stays when all have ended or are idle.
 func TestBounds(t *testing.T) {
-	const memory, most = 4000, 30
+	const memory, most = 16000, 30
 	for seed := range uint64(50) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 9))
@@ -118,7 +118,7 @@ func TestOtherVersion(t *testing.T) {
 		for change, want := range map[catalog.StateChange]string{
 			catalog.RefuseChange: "lost", catalog.ResetChange: "0", catalog.CarryChange: "5",
 		} {
-			s := episode.NewStore(episode.Config{Memory: 1 << 10})
+			s := episode.NewStore(episode.Config{Memory: 1 << 14})
 			set := func(e *catalog.EpisodeState) { e.OnChange = change }
 			if _, err := do(t, s, ask("e", version(1, set), true), 8, 5, false); err != nil {
 				t.Fatal(err)
@@ -139,7 +139,7 @@ func TestOtherVersion(t *testing.T) {
 // TestEndOfAStream ends what was begun on it, and nothing else; the step under way leaves nothing.
 func TestEndOfAStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := episode.NewStore(episode.Config{Memory: 1 << 10})
+		s := episode.NewStore(episode.Config{Memory: 1 << 14})
 		v := version(1, func(e *catalog.EpisodeState) { e.OfStream = true })
 		for name, stream := range map[string]int{"a": 1, "b": 1, "c": 2} {
 			q := ask(name, v, true)
@@ -158,7 +158,7 @@ func TestEndOfAStream(t *testing.T) {
 		}
 		turn.Leave()
 		ended := episode.Ending{Model: "m", Why: episode.WithStream}
-		if c := s.Counts(); c.Live["m"] != 1 || c.Bytes != 8 || c.Ended[ended] != 2 {
+		if c := s.Counts(); c.Live["m"] != 1 || c.Bytes != 8+512 || c.Ended[ended] != 2 {
 			t.Errorf("there are %+v", c)
 		}
 		time.Sleep(time.Hour)
@@ -168,7 +168,7 @@ func TestEndOfAStream(t *testing.T) {
 // TestGivenUpInLine: who waits for a turn may go, and the others have theirs in order.
 func TestGivenUpInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, v := episode.NewStore(episode.Config{Memory: 1 << 10}), version(1, nil)
+		s, v := episode.NewStore(episode.Config{Memory: 1 << 14}), version(1, nil)
 		if _, err := do(t, s, ask("e", v, true), 8, 1, false); err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,10 @@ type Turn struct {
 	store *Store
 	of    *session
 	ask   *Ask
-	rows  int
+	state []tensor.Tensor // that it begins with, where it is not fresh
+	// Of Commit: what was there before, and whether no further step comes.
+	before          past
+	committed, last bool
 
 	// Fresh: the episode begins with this step.
 	Fresh bool
@@ -34,9 +37,9 @@ func (t *Turn) take() (again bool, err error) {
 		return true, nil
 	}
 	e.used = time.Now()
-	retry := a.Step > 0 && a.Step == e.step
+	stale := &StaleError{Key: a.Key, Step: a.Step, Latest: e.step}
 	switch {
-	case retry && (!a.Begin || e.step == e.first):
+	case a.Step > 0 && a.Step == e.step && (!a.Begin || e.step == e.first):
 		t.Kept = e.answer
 		return false, nil
 	case a.Begin && e.over != "":
@@ -44,13 +47,17 @@ func (t *Turn) take() (again bool, err error) {
 		return true, nil
 	case e.over != "":
 		return false, &LostError{Key: a.Key, Why: e.over}
+	case a.Begin && a.Step > 0 && a.Step == e.first: // it may be a late copy of the first request
+		return false, stale
 	case a.Begin:
 		t.Fresh = true
 		return false, nil
 	case a.Step > 0 && a.Step < e.step:
-		return false, &StaleError{Key: a.Key, Step: a.Step, Latest: e.step}
+		return false, stale
+	case a.Step == 0 && e.step > 0:
+		return false, &tensor.FieldError{Field: "step", Want: "a number, as the steps before have", Got: "none"}
 	}
-	if err := t.sameVersion(); err != nil {
+	if err := t.goOn(); err != nil {
 		return false, err
 	}
 	if !t.Fresh && !a.Brought && a.Rows != e.rows {
@@ -64,87 +71,111 @@ func (t *Turn) take() (again bool, err error) {
 	return false, nil
 }
 
-// sameVersion decides what becomes of the episode if another version is to answer it now. The caller holds the store's
-// mu.
-func (t *Turn) sameVersion() error {
+// goOn decides what the step begins with. Another version than the one before may not know its state. The caller holds
+// the store's mu.
+func (t *Turn) goOn() error {
 	e, v := t.of, t.ask.Version
-	if e.version == v.Number && e.digest == v.Digest {
+	same := e.of.Number == v.Number && e.of.Digest == v.Digest
+	if same && e.of.EpisodeState == v.EpisodeState {
+		t.state = e.state
 		return nil
 	}
-	state := v.EpisodeState
-	switch {
-	case state.OnChange == catalog.ResetChange:
+	state, fits := carried(e.of, e.state, v)
+	switch change := v.EpisodeState.OnChange; {
+	case fits && (same || change == catalog.CarryChange):
+		t.state = state
+	case change == catalog.ResetChange:
 		t.Fresh = true
-		return nil
-	case state.OnChange == catalog.CarryChange && fits(state, e.state, v.Signature):
-		return nil
+	default:
+		return &LostError{Key: t.ask.Key, Of: e.of.Number}
 	}
-	t.store.removeLocked(e, Version)
-	return &LostError{Key: t.ask.Key, Why: Version}
+	return nil
 }
 
-// fits reports whether kept tensors are inputs of a version.
-func fits(state *catalog.EpisodeState, kept []tensor.Tensor, sig *tensor.Signature) bool {
-	if len(kept) != len(state.Inputs) {
-		return false
+// carried returns the state that a version has given as the inputs of another; not ok: it does not fit.
+func carried(from *catalog.Version, state []tensor.Tensor, to *catalog.Version) (all []tensor.Tensor, ok bool) {
+	before := from.EpisodeState.Inputs
+	if len(to.EpisodeState.Inputs) != len(before) {
+		return nil, false
 	}
-	for i, in := range state.Inputs {
-		spec := &sig.Inputs[in.Input]
-		if kept[i].DType != spec.DType || len(kept[i].Shape) != len(spec.Shape) {
-			return false
+	for _, in := range to.EpisodeState.Inputs {
+		spec := &to.Signature.Inputs[in.Input]
+		at := slices.IndexFunc(before, func(other catalog.StateInput) bool {
+			was := &from.Signature.Inputs[other.Input]
+			return was.Name == spec.Name && was.BatchDim == spec.BatchDim && other.Window == in.Window
+		})
+		if at < 0 || state[at].DType != spec.DType || len(state[at].Shape) != len(spec.Shape) {
+			return nil, false
 		}
 		for k, n := range spec.Shape {
-			if k != spec.BatchDim && n != tensor.Unknown && n != kept[i].Shape[k] {
-				return false
+			if k != spec.BatchDim && n != tensor.Unknown && n != state[at].Shape[k] {
+				return nil, false
 			}
 		}
+		all = append(all, state[at])
 	}
-	return true
+	return all, true
 }
 
-// initial returns the state of so many rows at the beginning of an episode.
-func initial(v *catalog.Version, rows int) (all []tensor.Tensor) {
+// first returns how many bytes the state of so many rows takes at the beginning of an episode.
+func first(v *catalog.Version, rows int) (n int64) {
 	for _, in := range v.EpisodeState.Inputs {
-		one, dim := in.Initial, v.Signature.Inputs[in.Input].BatchDim
-		if dim == tensor.NoBatch || rows == 1 {
-			all = append(all, one)
-			continue
+		size := int64(len(in.Initial.Data))
+		if v.Signature.Inputs[in.Input].BatchDim != tensor.NoBatch {
+			size *= int64(rows)
 		}
-		ranges := make([]tensor.RowRange, rows)
-		for r := range ranges {
-			ranges[r] = tensor.RowRange{Tensor: one, Rows: 1}
-		}
-		data := make([]byte, tensor.JoinedSize(dim, ranges))
-		tensor.JoinRows(data, dim, ranges)
-		all = append(all, tensor.Tensor{DType: one.DType, Shape: one.Shape.With(dim, int64(rows)), Data: data})
+		n += size
 	}
-	return all
+	return n
 }
 
-// Fill completes the inputs of the step with the state, where the request brings none.
-func (t *Turn) Fill(inputs []tensor.Tensor) {
-	state := t.ask.Version.EpisodeState
-	kept := t.of.state
-	if t.Fresh {
-		kept = initial(t.ask.Version, t.rows)
+// initial returns an input of so many rows at the beginning of an episode.
+func initial(v *catalog.Version, in *catalog.StateInput, rows int) tensor.Tensor {
+	one, dim := in.Initial, v.Signature.Inputs[in.Input].BatchDim
+	if dim == tensor.NoBatch || rows == 1 {
+		return one
 	}
-	for i, in := range state.Inputs {
+	ranges := make([]tensor.RowRange, rows)
+	for r := range ranges {
+		ranges[r] = tensor.RowRange{Tensor: one, Rows: 1}
+	}
+	data := make([]byte, tensor.JoinedSize(dim, ranges))
+	tensor.JoinRows(data, dim, ranges)
+	return tensor.Tensor{DType: one.DType, Shape: one.Shape.With(dim, int64(rows)), Data: data}
+}
+
+// Fill completes the inputs of the step with the state, where the request brings none. The inputs that it brings have
+// as many rows as it was asked with.
+func (t *Turn) Fill(inputs []tensor.Tensor) {
+	v, rows := t.ask.Version, t.ask.Rows
+	for i := range v.EpisodeState.Inputs {
+		in := &v.EpisodeState.Inputs[i]
 		if inputs[in.Input].DType != tensor.Invalid {
 			continue
 		}
-		if inputs[in.Input] = kept[i]; in.Output < 0 {
-			inputs[in.Input] = pushed(kept[i], inputs[in.Of], t.rows)
+		if t.Fresh {
+			inputs[in.Input] = initial(v, in, rows)
+		} else {
+			inputs[in.Input] = t.state[i]
+		}
+		if in.Output < 0 {
+			inputs[in.Input] = pushed(inputs[in.Input], inputs[in.Of], rows)
 		}
 	}
-	if at := state.Start; at >= 0 && inputs[at].DType == tensor.Invalid {
-		inputs[at] = flag(&t.ask.Version.Signature.Inputs[at], t.rows, t.Fresh)
+	FillStart(v, inputs, rows, t.Fresh)
+}
+
+// FillStart fills the input that says whether an episode begins, where the version has one and the request brings none.
+func FillStart(v *catalog.Version, inputs []tensor.Tensor, rows int, begins bool) {
+	if at := v.EpisodeState.Start; at >= 0 && inputs[at].DType == tensor.Invalid {
+		inputs[at] = flag(&v.Signature.Inputs[at], rows, begins)
 	}
 }
 
 // pushed returns a window without its oldest value, and with one more. Rows are the outermost dimension of both, and
 // values lie one behind the other in each.
 func pushed(window, value tensor.Tensor, rows int) tensor.Tensor {
-	value = value.Clone() // it may lie in pieces
+	window, value = whole(window), whole(value)
 	data := make([]byte, 0, len(window.Data))
 	row, unit := len(window.Data)/rows, len(value.Data)/rows
 	for r := range rows {
@@ -152,6 +183,14 @@ func pushed(window, value tensor.Tensor, rows int) tensor.Tensor {
 		data = append(data, value.Data[r*unit:(r+1)*unit]...)
 	}
 	return tensor.Tensor{DType: window.DType, Shape: window.Shape, Data: data}
+}
+
+// whole returns a tensor that lies in one piece.
+func whole(t tensor.Tensor) tensor.Tensor {
+	if t.Pieces != nil {
+		t = t.Clone()
+	}
+	return t
 }
 
 // flag returns the input that says whether an episode begins.
@@ -177,67 +216,83 @@ func flag(spec *tensor.Spec, rows int, is bool) tensor.Tensor {
 	return tensor.Tensor{DType: spec.DType, Shape: shape, Data: slices.Repeat(one, int(n))}
 }
 
-// Commit puts the state after the step in the place of the one before. inputs are what it ran with; outputs are
-// those of EpisodeState.Inputs, the zero value where one has none. answer is kept for retries if the step has a number.
-// last: no further step comes. After an error, a *FullError, nothing has changed.
+// Commit puts the state after the step in the place of the one before; Revert undoes it until Leave. inputs are what it
+// ran with; outputs are those of EpisodeState.Inputs, the zero value where one has none. answer is kept for retries if
+// the step has a number. last: no further step comes. After an error, a *FullError, nothing has changed.
 func (t *Turn) Commit(inputs, outputs []tensor.Tensor, answer *Answer, last bool) error {
-	state := t.ask.Version.EpisodeState
-	next := make([]tensor.Tensor, len(state.Inputs))
-	for i, in := range state.Inputs {
-		switch {
-		case in.Output < 0:
-			next[i] = inputs[in.Input]
-		case in.Window > 0:
-			next[i] = pushed(inputs[in.Input], outputs[i], t.rows)
-		default:
-			next[i] = outputs[i]
-		}
-		if in.Output < 0 || next[i].Pieces != nil {
-			next[i] = next[i].Clone() // it may be the caller's memory
-		}
+	a := t.ask
+	next := past{of: a.Version, rows: a.Rows, step: a.Step, answered: true}
+	if a.Step > 0 {
+		next.answer = answer
 	}
-	if t.ask.Step == 0 {
-		answer = nil
+	for i, in := range a.Version.EpisodeState.Inputs {
+		switch {
+		case last: // nobody is going to ask for it
+		case in.Output < 0:
+			next.state = append(next.state, inputs[in.Input].Clone()) // it may be the caller's memory
+		case in.Window > 0:
+			next.state = append(next.state, pushed(inputs[in.Input], outputs[i], a.Rows))
+		default:
+			next.state = append(next.state, outputs[i])
+		}
 	}
 	s, e := t.store, t.of
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e.gone { // its stream has ended
+	if e.gone || e.over != "" { // its stream has ended
 		return nil
 	}
-	need := sizeOf(next) + answer.size()
-	if grown := need - e.bytes; grown > 0 && s.bytes+grown > s.config.Memory && !last {
-		return &FullError{Key: t.ask.Key, Bytes: s.bytes, Need: grown, Memory: s.config.Memory}
+	if grown := next.bytes() - e.held; grown > 0 && !s.hasRoomLocked(grown) {
+		if !last {
+			return &FullError{Key: a.Key, Bytes: s.bytes, Need: grown, Memory: s.config.Memory}
+		}
+		next.answer = nil
 	}
-	if t.Fresh && e.answered {
-		s.ended[Ending{e.key.Model, Again}]++
-	}
+	next.first, next.stream = e.first, e.stream
 	if t.Fresh {
-		e.first = t.ask.Step
-		e.stream = nil
-		if state.OfStream {
-			e.stream = t.ask.Stream
+		next.first, next.stream = a.Step, nil
+		if a.Version.EpisodeState.OfStream {
+			next.stream = a.Stream
 		}
 	}
-	e.state, e.rows, e.step, e.answer, e.answered = next, t.rows, t.ask.Step, answer, true
-	e.version, e.digest, e.idle, e.used = t.ask.Version.Number, t.ask.Version.Digest, state.Idle, time.Now()
+	t.before, t.committed, t.last = e.past, true, last
+	e.past = next
 	s.accountLocked(e)
-	switch {
-	case last && answer == nil:
-		s.removeLocked(e, ByRequest)
-	case last:
-		s.endLocked(e, ByRequest)
-	}
 	return nil
+}
+
+// Revert undoes Commit: the answer did not come about.
+func (t *Turn) Revert() {
+	s, e := t.store, t.of
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.committed && !e.gone && e.over == "" {
+		e.past = t.before
+		s.accountLocked(e)
+	}
+	t.committed = false
 }
 
 // Leave gives the turn to the next step. An episode whose first step was not answered is not there.
 func (t *Turn) Leave() {
-	t.store.mu.Lock()
-	if !t.of.answered {
-		t.store.removeLocked(t.of, "")
+	s, e := t.store, t.of
+	s.mu.Lock()
+	if t.committed && t.Fresh && t.before.answered {
+		s.ended[Ending{e.key.Model, Again}]++
 	}
-	t.store.mu.Unlock()
+	e.used = time.Now()
+	switch {
+	case !e.answered:
+		s.removeLocked(e, "")
+	case !t.committed:
+	case t.last && e.answer == nil:
+		s.removeLocked(e, ByRequest)
+	case t.last:
+		s.endLocked(e, ByRequest)
+	default:
+		e.idle = t.ask.Version.EpisodeState.Idle
+	}
+	s.mu.Unlock()
 	t.release()
 }
 

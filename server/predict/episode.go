@@ -31,53 +31,40 @@ type turn struct {
 	wanted int // how many of the outputs that are run are for the caller
 }
 
-// enterEpisode waits for the request's turn in its episode, where the version keeps the state of episodes, and fills
-// the inputs with that. Leave must follow. The turn is nil where there is no state to keep.
-func (p *Pipeline) enterEpisode(ctx context.Context, f *flight) (*turn, error) {
+// enterEpisode waits for the request's turn in its episode, where the version keeps the state of episodes. leaveEpisode
+// must follow. The flight has no turn then if there is no state to keep.
+func (p *Pipeline) enterEpisode(ctx context.Context, f *flight) error {
 	req, call := f.req, &f.call
 	v := call.Version
 	if v.EpisodeState == nil || req.Episode == "" || p.config.Episodes == nil {
-		return nil, nil
+		return nil
 	}
-	limit := call.Limit
-	if limit.IsZero() && v.MaxLatency > 0 {
-		limit = time.Now().Add(v.MaxLatency)
+	rows, err := broughtRows(req, call)
+	if err != nil {
+		return err
 	}
-	if !limit.IsZero() {
+	if call.Limit.IsZero() && v.MaxLatency > 0 {
+		call.Limit = time.Now().Add(v.MaxLatency)
+	}
+	if !call.Limit.IsZero() {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, limit, sharedsched.ErrExpired)
+		ctx, cancel = context.WithDeadlineCause(ctx, call.Limit, sharedsched.ErrExpired)
 		defer cancel()
 	}
 	if req.After != nil {
 		select {
 		case <-req.After:
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 	}
 	ask := &episode.Ask{
 		Key:     episode.Key{Identity: req.caller(), Model: v.Model, Episode: req.Episode},
-		Version: v, Begin: req.BeginEpisode, Step: req.Step, Rows: 1, Brought: true, Stream: req.StreamID,
-	}
-	for i, spec := range v.Signature.Inputs {
-		if !req.fills(v, i) && spec.BatchDim != tensor.NoBatch {
-			ask.Rows = int(call.Inputs[i].Shape[spec.BatchDim])
-			break
-		}
+		Version: v, Begin: req.BeginEpisode, Step: req.Step, Rows: rows, Brought: true, Stream: req.StreamID,
 	}
 	for _, in := range v.EpisodeState.Inputs {
 		ask.Brought = ask.Brought && call.Inputs[in.Input].DType != tensor.Invalid
 	}
-	entered, err := p.config.Episodes.Enter(ctx, ask)
-	if entered == nil {
-		return nil, err
-	}
-	t := &turn{Turn: entered}
-	if t.Kept != nil {
-		return t, nil
-	}
-	f.result.Skipped = t.Skipped
-	t.Fill(call.Inputs)
 	if call.Wanted == nil { // the state is for the caller, too, where it is from there
 		for o := range v.Signature.Outputs {
 			if ask.Brought || !isState(v, o) {
@@ -85,24 +72,86 @@ func (p *Pipeline) enterEpisode(ctx context.Context, f *flight) (*turn, error) {
 			}
 		}
 	}
-	return t, nil
+	entered, err := p.config.Episodes.Enter(ctx, ask)
+	switch {
+	case err != nil:
+		return err
+	case entered == nil:
+		episode.FillStart(v, call.Inputs, rows, false)
+		return nil
+	}
+	f.turn = &turn{Turn: entered}
+	if f.turn.Kept == nil {
+		f.result.Skipped = entered.Skipped
+		entered.Fill(call.Inputs)
+	}
+	return nil
+}
+
+// broughtRows checks the inputs that a request brings, where the server fills the others, and returns how many rows they
+// have; 1 where none of them has rows. The error is a *tensor.FieldError.
+func broughtRows(req *Request, call *catalog.Call) (int, error) {
+	var sig tensor.Signature
+	var inputs []tensor.Tensor
+	rows := false
+	for i, in := range call.Inputs[:len(call.Version.Signature.Inputs)] {
+		if in.DType == tensor.Invalid {
+			continue
+		}
+		spec := call.Version.Signature.Inputs[i]
+		sig.Inputs, inputs = append(sig.Inputs, spec), append(inputs, in)
+		rows = rows || spec.BatchDim != tensor.NoBatch
+	}
+	n, err := sig.Rows(inputs)
+	switch {
+	case err != nil:
+		return 0, err
+	case !rows:
+		return 1, nil
+	case n == 0:
+		return 0, &tensor.FieldError{Field: "inputs", Want: "a row at least, for the state of an episode", Got: "none"}
+	}
+	for i := range sig.Inputs {
+		if err := req.CheckRows(&sig.Inputs[i], inputs[i].Shape); err != nil {
+			return 0, inInput(sig.Inputs[i].Name, err)
+		}
+	}
+	return n, nil
 }
 
 func isState(v *catalog.Version, output int) bool {
-	return slices.ContainsFunc(v.EpisodeState.Inputs, func(in catalog.StateInput) bool { return in.Output == output })
+	return slices.ContainsFunc(v.EpisodeState.Inputs, func(in catalog.StateInput) bool {
+		return in.Output == output && in.Window == 0
+	})
 }
 
-// repeat gives a retry the answer that there was. The error is a *tensor.FieldError.
-func (t *turn) repeat(f *flight) error {
-	kept, call := t.Kept, &f.call
-	if call.Wanted != nil && !slices.Equal(call.Wanted, kept.Wanted) {
+// leaveEpisode gives the turn to the next request of the episode. Without an answer the state is as it was.
+func (f *flight) leaveEpisode(err error) {
+	if f.turn == nil {
+		return
+	}
+	if err != nil {
+		f.turn.Revert()
+	}
+	f.turn.Leave()
+	f.turn = nil
+}
+
+// repeatStep gives a retry the answer that there was. The error is a *tensor.FieldError.
+func (p *Pipeline) repeatStep(f *flight) error {
+	kept, call := f.turn.Kept, &f.call
+	if !slices.Equal(call.Wanted, kept.Wanted) || call.Version.Number != kept.Version.Number && len(f.req.Outputs) > 0 {
 		return &tensor.FieldError{
 			Field: "outputs", Want: "the same as in the first request of this step, whose answer is kept", Got: "others",
 		}
 	}
-	call.Version, call.Wanted, call.Results = kept.Version, kept.Wanted, cloned(kept.Results)
+	// The inputs were read for the version that would answer now.
+	call.Version, call.Inputs, call.Results = kept.Version, nil, cloned(kept.Results)
 	f.result.Version, f.result.Repeated = kept.Version.Number, true
-	return nil
+	if f.req.EndOfEpisode {
+		p.router.End(f.result.Model, f.req.Episode)
+	}
+	return checkOutputs(f.req, call)
 }
 
 // extend has the outputs that are state run, too.
@@ -116,16 +165,12 @@ func (t *turn) extend(call *catalog.Call) {
 }
 
 // commit puts the state of an answered request in the place of the one before, and leaves the call with what is for the
-// caller.
+// caller. Outputs have memory of their own in the state: that of the caller's is used again, and larger than they are.
 func (t *turn) commit(req *Request, call *catalog.Call) error {
 	outputs := make([]tensor.Tensor, len(call.Version.EpisodeState.Inputs))
 	for i, in := range call.Version.EpisodeState.Inputs {
-		if in.Output < 0 {
-			continue
-		}
-		at := slices.Index(call.Wanted, in.Output)
-		if outputs[i] = call.Results[at]; at < t.wanted { // the memory of what is for the caller is used again
-			outputs[i] = outputs[i].Clone()
+		if in.Output >= 0 {
+			outputs[i] = call.Results[slices.Index(call.Wanted, in.Output)].Clone()
 		}
 	}
 	call.Wanted, call.Results = call.Wanted[:t.wanted], call.Results[:t.wanted]

@@ -140,6 +140,7 @@ func (p *Pipeline) Predict(ctx context.Context, req *Request) (at Place, err err
 		if caught := Recovered(ctx, p.config.Logger, "Predict", recover()); caught != nil {
 			err = caught
 		}
+		f.leaveEpisode(err)
 		at = f.result.Place
 		p.ended(ctx, f, err)
 	}()
@@ -152,6 +153,9 @@ func (p *Pipeline) Predict(ctx context.Context, req *Request) (at Place, err err
 	}
 	for tries := 0; ; tries++ {
 		err = p.try(ctx, f)
+		if err != nil {
+			f.leaveEpisode(err)
+		}
 		if !errors.Is(err, catalog.ErrNotReady) || tries == maxReroutes {
 			break
 		}
@@ -184,6 +188,7 @@ type flight struct {
 	result Result
 	drawn  bool
 	routed time.Time
+	turn   *turn // nil: there is no state to keep, or it has given it up
 	// excused: that the request failed says nothing of the version. proven: another version answers it.
 	excused, proven bool
 }
@@ -204,21 +209,17 @@ func (p *Pipeline) try(ctx context.Context, f *flight) error {
 	if err := decode(f.req, route.Version, &f.call); err != nil {
 		return refused(err)
 	}
-	turn, err := p.enterEpisode(ctx, f)
-	if err != nil {
+	if err := p.enterEpisode(ctx, f); err != nil {
 		return err
 	}
-	if turn != nil {
-		defer turn.Leave()
-		if turn.Kept != nil {
-			return turn.repeat(f)
-		}
+	if f.turn != nil && f.turn.Kept != nil {
+		return p.repeatStep(f)
 	}
 	if err := complete(f.req, &f.call); err != nil {
 		return refused(err)
 	}
-	if turn != nil {
-		turn.extend(&f.call)
+	if f.turn != nil {
+		f.turn.extend(&f.call)
 	}
 	f.call.Memory, f.call.Traced = p.config.Memory, f.req.trace != nil
 	if err := context.Cause(ctx); err != nil {
@@ -230,8 +231,8 @@ func (p *Pipeline) try(ctx context.Context, f *flight) error {
 	} else {
 		err = p.tryElsewhere(ctx, f, err)
 	}
-	if err == nil && turn != nil {
-		err = turn.commit(f.req, &f.call)
+	if err == nil && f.turn != nil {
+		err = f.turn.commit(f.req, &f.call)
 	}
 	f.observed.returned = f.req.moment()
 	if p.judge(f, err); err != nil {
