@@ -19,6 +19,7 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/episode"
+	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/servertest"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -283,5 +284,101 @@ func TestEpisodeFromACheckpoint(t *testing.T) {
 	}
 	if _, err := other.Predictions.Predict(t.Context(), observe("pair", 3, 9)); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("with another number of rows: %v", err)
+	}
+}
+
+// reader is a recorder that reads what it is given.
+type reader struct{}
+
+func (reader) Keep(r *predict.Recorded) {
+	for range r.Inputs() { //nolint:revive // reading is all
+	}
+}
+
+// TestOddSteps: whatever is wrong with a step leaves the episode as it was.
+func TestOddSteps(t *testing.T) {
+	v := recurrent(1)
+	v.Signature.Inputs = append(v.Signature.Inputs, tensor.Spec{
+		Name: "u", DType: tensor.Int64, Shape: tensor.Shape{tensor.Unknown, 1},
+	})
+	v.EpisodeState.Inputs[1].Of = 4
+	v.Batching.MaxRequestRows = 10
+	store := episode.NewStore(episode.Config{Memory: 1 << 20})
+	h := servertest.New(t, server.Config{Episodes: store, Recorder: reader{}, MaxMessageBytes: 4096})
+	h.Current.Store(servertest.SnapshotOf(1, &catalog.Model{Name: "gru", Versions: []*catalog.Version{v}}))
+	large := false
+	h.Run = func(_ context.Context, call *catalog.Call) error {
+		runRecurrent(call)
+		if large {
+			call.Results[0] = ints(tensor.Shape{1000, 1}, make([]int64, 1000)...)
+		}
+		return nil
+	}
+	step := func(n uint64, x int64, change func(*weftv1.PredictRequest)) (int64, error) {
+		q := observe("e", n, x)
+		q.Inputs["u"] = q.GetInputs()["x"]
+		if change != nil {
+			change(q)
+		}
+		a, err := h.Predictions.Predict(t.Context(), q)
+		if err != nil {
+			return 0, err
+		}
+		return intsOf(a.GetOutputs()["y"].GetRaw())[0], nil
+	}
+	alone := begun()
+	good := func(n uint64, x int64, change func(*weftv1.PredictRequest)) {
+		t.Helper()
+		if got, err := step(n, x, change); err != nil || got != alone.next(x) {
+			t.Errorf("step %d: %d, %v", n, got, err)
+		}
+	}
+	bad := func(n uint64, code codes.Code, message string, change func(*weftv1.PredictRequest)) {
+		t.Helper()
+		_, err := step(n, 9, change)
+		servertest.WantCode(t, err, code, message)
+	}
+	rows := func(n int64) func(*weftv1.PredictRequest) {
+		return func(q *weftv1.PredictRequest) {
+			q.Inputs["u"] = observe("", 0, make([]int64, n)...).GetInputs()["x"]
+			q.BeginEpisode = q.GetStep() == 1
+		}
+	}
+	bad(1, codes.InvalidArgument, `inputs["u"].shape`, rows(5))
+	good(1, 4, func(q *weftv1.PredictRequest) { q.BeginEpisode = true })
+	bad(2, codes.InvalidArgument, `inputs["u"].shape`, rows(5))
+	bad(2, codes.InvalidArgument, "at most 10 rows", func(q *weftv1.PredictRequest) {
+		q.Inputs["x"] = observe("", 0, make([]int64, 11)...).GetInputs()["x"]
+		q.Inputs["u"] = q.GetInputs()["x"]
+	})
+	bad(2, codes.InvalidArgument, "a row at least", func(q *weftv1.PredictRequest) {
+		q.Inputs["x"] = observe("", 0).GetInputs()["x"]
+		q.Inputs["u"] = q.GetInputs()["x"]
+	})
+	bad(0, codes.InvalidArgument, "step: expected a number", nil)
+	large = true
+	bad(2, codes.ResourceExhausted, "the answer takes 8036 bytes", nil)
+	large = false
+	good(2, 5, nil)
+	bad(2, codes.InvalidArgument, "outputs: expected the same", func(q *weftv1.PredictRequest) { q.Outputs = []string{"hn"} })
+	good(3, 6, nil)
+
+	// Another version takes its place. The answer that is kept is the first one's.
+	next := recurrent(2)
+	h.Current.Store(servertest.SnapshotOf(2, &catalog.Model{Name: "gru", Versions: []*catalog.Version{v, next}}))
+	other := func(q *weftv1.PredictRequest) {
+		q.Model.VersionChoice = &weftv1.ModelSpec_Version{Version: 2}
+		delete(q.Inputs, "u")
+	}
+	if _, err := step(3, 6, other); err != nil {
+		t.Errorf("a retry that another version would answer: %v", err)
+	}
+	bad(4, codes.NotFound, "version 1 answered it", other)
+	good(4, 7, func(q *weftv1.PredictRequest) { q.Model.VersionChoice = &weftv1.ModelSpec_Version{Version: 1} })
+	good(5, 8, func(q *weftv1.PredictRequest) {
+		q.Model.VersionChoice, q.EndOfEpisode = &weftv1.ModelSpec_Version{Version: 1}, true
+	})
+	if c := store.Counts(); len(c.Live) != 0 {
+		t.Errorf("in the end there are %+v", c)
 	}
 }
