@@ -241,3 +241,69 @@ func TestShadowOfAPipeline(t *testing.T) {
 		}
 	})
 }
+
+// resourceFirst has a version go before the next one comes.
+func resourceFirst(m *modelrepo.Manifest) {
+	trustBatches(m)
+	m.Versions.Transition = modelrepo.ResourceFirst
+}
+
+// TestStepGoesAndAnotherIsReplaced: a step goes within its patience, whatever becomes of the other steps meanwhile.
+func TestStepGoesAndAnotherIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		w.add("m0", 1, line{1, 0}.engine(), trustBatches)
+		w.add("m1", 1, line{2, 0}.engine(), resourceFirst)
+		p := w.addPipeline(selection)
+		v := w.load("p")
+		w.put("m1", 1, line{100, 0}.engine(), "second")
+		w.resolve(p)
+		w.Follow(w.listing)
+		time.Sleep(3 * time.Second)
+		w.put("m0", 1, line{1, 0}.engine(), "first")
+		w.edit("m0", func(m *modelrepo.Manifest) { m.ONNX.IntraOpThreads = 3 })
+		w.Follow(w.listing)
+		time.Sleep(time.Second)
+		_ = w.Predict(t.Context(), ask(v, 1, 3)) // takes what is in the place of m0
+		time.Sleep(time.Minute)
+		if m1 := w.version("m1", 1); m1.State != catalog.Ready {
+			t.Errorf("after a minute m1 is %v", m1.State)
+		}
+	})
+}
+
+// TestStepChangesTwice: a pipeline does not wait for files that were replaced before they were served, and keeps no
+// other step meanwhile.
+func TestStepChangesTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		w.add("m0", 1, line{1, 0}.engine(), resourceFirst)
+		w.add("m1", 1, line{2, 0}.engine(), resourceFirst)
+		p := w.addPipeline(selection)
+		w.load("p")
+		for i, print := range []string{"second", "third"} {
+			w.put("m1", 1, func(context.Context) (engine.Opened, error) {
+				time.Sleep(3 * time.Second)
+				o := line{float32(10 * (i + 1)), 0}.engine().Open()
+				o.Device = "dev"
+				return o, nil
+			}, print)
+			w.resolve(p)
+			w.Follow(w.listing)
+			time.Sleep(time.Second)
+		}
+		time.Sleep(30 * time.Second)
+		w.put("m0", 1, line{1, 0}.engine(), "second")
+		w.resolve(p)
+		w.Follow(w.listing)
+		time.Sleep(10 * time.Minute)
+		if m0 := w.version("m0", 1); m0.State != catalog.Ready {
+			t.Errorf("m0 is %v %q", m0.State, m0.Cause)
+		}
+		call := ask(w.version("p", 1), 1, 3)
+		if err := w.Predict(t.Context(), call); err != nil || values(call.Results[0])[0] != 60 {
+			p := w.version("p", 1)
+			t.Errorf("p is %v %q %q, and answers %v, %v; want 60", p.State, p.Cause, p.Stalled, call.Results, err)
+		}
+	})
+}

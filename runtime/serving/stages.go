@@ -2,6 +2,7 @@ package serving
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -26,6 +27,9 @@ type stages struct {
 	flow  string         // that requests are charged to
 	users atomic.Int64   // the requests under way, and one more while the pipeline has them
 	ended chan struct{}  // closed with the last user
+	// giveUp has the wait for further steps end: one that was taken goes. gone is closed then.
+	giveUp func()
+	gone   chan struct{}
 }
 
 // stage is the version that answers a step.
@@ -50,8 +54,9 @@ func (s *stage) learn(ran, rows int) {
 func (v *Version) newStages() *stages {
 	s := &stages{
 		of: v, slots: map[string]int{}, flow: flowName(v.Model, v.Number, v.From.Manifest.Fairness),
-		ended: make(chan struct{}),
+		ended: make(chan struct{}), gone: make(chan struct{}),
 	}
+	s.giveUp = sync.OnceFunc(func() { close(s.gone) })
 	s.users.Store(1)
 	return s
 }
@@ -134,30 +139,43 @@ func (v *Version) LetSteps() {
 	}
 }
 
-// stepPatience is how long a step may be absent, which should come with the pipeline.
+// stepPatience is how long a step may be absent, or have other files, without being loaded.
 const stepPatience = 5 * time.Second
 
 // await waits for the version of a step.
 func (s *stages) await(ctx context.Context, step *modelrepo.Step) (*catalog.Version, *Version, error) {
-	owner, began := s.of.shared.Owner, time.Now()
+	owner := s.of.shared.Owner
+	var since time.Time // when it was last expected; zero: it is now, and may take its time
 	for {
 		changed := owner.Changed(step.Model)
 		public, held := s.take(step)
-		var late <-chan time.Time // nil: it is there, and may take its time
+		expected := public != nil && (public.State != catalog.Ready || public.Loading != nil)
 		switch {
 		case held != nil:
 			return public, held, nil
-		case public == nil && time.Since(began) >= stepPatience:
+		case public != nil && (public.State == catalog.Failed || public.Cause != ""):
+			return nil, nil, fmt.Errorf("version %d of model %s cannot be loaded: %s", step.Version, step.Model, public.Cause)
+		case expected:
+			since = time.Time{}
+		case since.IsZero():
+			since = time.Now()
+		}
+		var late <-chan time.Time
+		switch left := stepPatience - time.Since(since); {
+		case expected:
+		case left > 0:
+			late = time.After(left)
+		case public != nil:
+			return nil, nil, fmt.Errorf("version %d of model %s is served from other files by now", step.Version, step.Model)
+		default:
 			return nil, nil, fmt.Errorf("version %d of model %s is not served; load it (weft load %s %d), or have "+
 				"versions.policy select it", step.Version, step.Model, step.Model, step.Version)
-		case public == nil:
-			late = time.After(stepPatience - time.Since(began))
-		case public.State == catalog.Failed, public.Cause != "":
-			return nil, nil, fmt.Errorf("version %d of model %s cannot be loaded: %s", step.Version, step.Model, public.Cause)
 		}
 		select {
 		case <-changed:
 		case <-late:
+		case <-s.gone:
+			return nil, nil, errors.New("another step that was ready goes")
 		case <-ctx.Done():
 			return nil, nil, context.Cause(ctx)
 		}
@@ -339,6 +357,9 @@ func (v *Version) heldBy() ([]*stages, <-chan struct{}) {
 // for its end, those of the pipelines too.
 const drainPatience = 10 * time.Second
 
+// lookPause is how often is looked for those who ask it nevertheless.
+const lookPause = 100 * time.Millisecond
+
 // unheld waits until no pipeline asks a version that takes requests no more, and, if it is a pipeline, none of its
 // requests is under way; or until ctx has ended, or its devices are lost, so that nobody can ask it. Pipelines take
 // what is in its place, if there is something; the others answer no more after drainPatience.
@@ -354,6 +375,7 @@ func (v *Version) unheld(ctx context.Context) {
 		}
 	}
 	var late <-chan time.Time
+	given := false // nobody is waited for any more but requests
 	for {
 		changed := v.shared.Owner.Changed(v.Model)
 		by, freed := v.heldBy()
@@ -364,7 +386,20 @@ func (v *Version) unheld(ctx context.Context) {
 			late = time.After(drainPatience)
 		}
 		for _, s := range by {
-			if s.of.stages.Load() == s && s.use() { // else only requests have it
+			switch current := s.of.stages.Load() == s; {
+			case !current: // requests have it, or the pipeline waits for its other steps
+				if given {
+					s.giveUp()
+				}
+				continue
+			case given:
+				if s.of.stages.CompareAndSwap(s, nil) {
+					s.leave()
+					v.shared.Owner.Stirred()
+				}
+				continue
+			}
+			if s.use() {
 				switch next, err := s.of.renew(s); {
 				case err != nil:
 					v.shared.Owner.Stirred()
@@ -377,12 +412,7 @@ func (v *Version) unheld(ctx context.Context) {
 		case <-freed:
 		case <-changed:
 		case <-late:
-			for _, s := range by {
-				if s.of.stages.CompareAndSwap(s, nil) {
-					s.leave()
-				}
-			}
-			v.shared.Owner.Stirred()
+			given, late = true, time.After(lookPause) // a pipeline may renew what it has at this moment
 		case <-ctx.Done():
 			return
 		}
