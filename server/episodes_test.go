@@ -291,7 +291,7 @@ func TestEpisodeFromACheckpoint(t *testing.T) {
 type reader struct{}
 
 func (reader) Keep(r *predict.Recorded) {
-	for range r.Inputs() { //nolint:revive // reading is all
+	for range r.Inputs() {
 	}
 }
 
@@ -360,7 +360,9 @@ func TestOddSteps(t *testing.T) {
 	bad(2, codes.ResourceExhausted, "the answer takes 8036 bytes", nil)
 	large = false
 	good(2, 5, nil)
-	bad(2, codes.InvalidArgument, "outputs: expected the same", func(q *weftv1.PredictRequest) { q.Outputs = []string{"hn"} })
+	bad(2, codes.InvalidArgument, "outputs: expected the same", func(q *weftv1.PredictRequest) {
+		q.Outputs = []string{"hn"}
+	})
 	good(3, 6, nil)
 
 	// Another version takes its place. The answer that is kept is the first one's.
@@ -368,7 +370,7 @@ func TestOddSteps(t *testing.T) {
 	h.Current.Store(servertest.SnapshotOf(2, &catalog.Model{Name: "gru", Versions: []*catalog.Version{v, next}}))
 	other := func(q *weftv1.PredictRequest) {
 		q.Model.VersionChoice = &weftv1.ModelSpec_Version{Version: 2}
-		delete(q.Inputs, "u")
+		delete(q.GetInputs(), "u")
 	}
 	if _, err := step(3, 6, other); err != nil {
 		t.Errorf("a retry that another version would answer: %v", err)

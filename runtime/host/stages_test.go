@@ -281,13 +281,13 @@ func TestStepChangesTwice(t *testing.T) {
 		w.add("m1", 1, line{2, 0}.engine(), resourceFirst)
 		p := w.addPipeline(selection)
 		w.load("p")
-		for i, print := range []string{"second", "third"} {
+		for i, files := range []string{"second", "third"} {
 			w.put("m1", 1, func(context.Context) (engine.Opened, error) {
 				time.Sleep(3 * time.Second)
 				o := line{float32(10 * (i + 1)), 0}.engine().Open()
 				o.Device = "dev"
 				return o, nil
-			}, print)
+			}, files)
 			w.resolve(p)
 			w.Follow(w.listing)
 			time.Sleep(time.Second)

@@ -10,8 +10,9 @@
 // and nothing runs. So the effect of each step is there once, however often a client, or a hedge of it, sends it.
 //
 // An episode ends by its last request, by being idle, or with the stream that it began on if its model says so. Another
-// version than the one that it began with goes on with it only if its settings say so. A step of one that is not there is refused, and never begins one by itself. At the
-// bounds new episodes are refused; none that lives is put out for them.
+// version than the one that it began with goes on with it only if its settings say so. A step of one that is not there
+// is refused, and never begins one by itself. At the bounds new episodes are refused; none that lives is put out for
+// them.
 package episode
 
 import (
@@ -77,7 +78,7 @@ type session struct {
 
 // past is what the steps until now have left. The zero value: none was answered.
 type past struct {
-	state    []tensor.Tensor // as the inputs of of
+	state    []tensor.Tensor // as the inputs that the version keeps
 	of       *catalog.Version
 	rows     int
 	stream   any

@@ -88,8 +88,8 @@ func (p *Pipeline) enterEpisode(ctx context.Context, f *flight) error {
 	return nil
 }
 
-// broughtRows checks the inputs that a request brings, where the server fills the others, and returns how many rows they
-// have; 1 where none of them has rows. The error is a *tensor.FieldError.
+// broughtRows checks the inputs that a request brings, where the server fills the others, and returns how many rows
+// they have; 1 where none of them has rows. The error is a *tensor.FieldError.
 func broughtRows(req *Request, call *catalog.Call) (int, error) {
 	var sig tensor.Signature
 	var inputs []tensor.Tensor
