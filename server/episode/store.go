@@ -110,7 +110,7 @@ func (a *Answer) size() (n int64) {
 
 func sizeOf(all []tensor.Tensor) (n int64) {
 	for i := range all {
-		n += int64(all[i].Size())
+		n += int64(max(all[i].Size(), cap(all[i].Data)))
 	}
 	return n
 }
@@ -125,12 +125,43 @@ type Ask struct {
 	// Brought: the request brings all inputs that are kept.
 	Brought bool
 	Stream  any // that it came on; nil: on none
+	// After is closed when the step before it on the stream was answered; nil: there is none.
+	After <-chan struct{}
+	// Limit is when Late is the answer to one that still waits for its turn; zero: never.
+	Limit time.Time
+	Late  error
+}
+
+// wait waits for a channel.
+func (a *Ask) wait(ctx context.Context, turn <-chan struct{}) error {
+	select {
+	case <-turn: // mostly
+		return nil
+	default:
+	}
+	var late <-chan time.Time
+	if !a.Limit.IsZero() {
+		late = time.After(time.Until(a.Limit))
+	}
+	select {
+	case <-turn:
+		return nil
+	case <-late:
+		return a.Late
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // Enter waits for the turn of a step, until ctx ends. Leave must follow. The turn is nil, without an error, for a
 // request that brings its whole state, of an episode that is not there: it needs none. The error is a *LostError, a
 // *StaleError, a *FullError, a *tensor.FieldError or the cause of ctx.
 func (s *Store) Enter(ctx context.Context, a *Ask) (*Turn, error) {
+	if a.After != nil {
+		if err := a.wait(ctx, a.After); err != nil {
+			return nil, err
+		}
+	}
 	for {
 		e, began, err := s.find(a)
 		switch {
@@ -141,10 +172,8 @@ func (s *Store) Enter(ctx context.Context, a *Ask) (*Turn, error) {
 		case began:
 			return &Turn{store: s, of: e, ask: a, Fresh: true}, nil
 		}
-		select {
-		case <-e.turn:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+		if err := a.wait(ctx, e.turn); err != nil {
+			return nil, err
 		}
 		t := &Turn{store: s, of: e, ask: a}
 		again, err := t.take()

@@ -46,21 +46,10 @@ func (p *Pipeline) enterEpisode(ctx context.Context, f *flight) error {
 	if call.Limit.IsZero() && v.MaxLatency > 0 {
 		call.Limit = time.Now().Add(v.MaxLatency)
 	}
-	if !call.Limit.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, call.Limit, sharedsched.ErrExpired)
-		defer cancel()
-	}
-	if req.After != nil {
-		select {
-		case <-req.After:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
 	ask := &episode.Ask{
 		Key:     episode.Key{Identity: req.caller(), Model: v.Model, Episode: req.Episode},
-		Version: v, Begin: req.BeginEpisode, Step: req.Step, Rows: rows, Brought: true, Stream: req.StreamID,
+		Version: v, Begin: req.BeginEpisode, Step: req.Step, Rows: rows, Brought: true,
+		Stream: req.StreamID, After: req.After, Limit: call.Limit, Late: sharedsched.ErrExpired,
 	}
 	for _, in := range v.EpisodeState.Inputs {
 		ask.Brought = ask.Brought && call.Inputs[in.Input].DType != tensor.Invalid
@@ -91,8 +80,9 @@ func (p *Pipeline) enterEpisode(ctx context.Context, f *flight) error {
 // broughtRows checks the inputs that a request brings, where the server fills the others, and returns how many rows
 // they have; 1 where none of them has rows. The error is a *tensor.FieldError.
 func broughtRows(req *Request, call *catalog.Call) (int, error) {
-	var sig tensor.Signature
-	var inputs []tensor.Tensor
+	const few = 4
+	sig := tensor.Signature{Inputs: make([]tensor.Spec, 0, few)}
+	inputs := make([]tensor.Tensor, 0, few)
 	rows := false
 	for i, in := range call.Inputs[:len(call.Version.Signature.Inputs)] {
 		if in.DType == tensor.Invalid {
@@ -165,12 +155,15 @@ func (t *turn) extend(call *catalog.Call) {
 }
 
 // commit puts the state of an answered request in the place of the one before, and leaves the call with what is for the
-// caller. Outputs have memory of their own in the state: that of the caller's is used again, and larger than they are.
+// caller, whose memory is used again.
 func (t *turn) commit(req *Request, call *catalog.Call) error {
 	outputs := make([]tensor.Tensor, len(call.Version.EpisodeState.Inputs))
 	for i, in := range call.Version.EpisodeState.Inputs {
 		if in.Output >= 0 {
-			outputs[i] = call.Results[slices.Index(call.Wanted, in.Output)].Clone()
+			at := slices.Index(call.Wanted, in.Output)
+			if outputs[i] = call.Results[at]; at < t.wanted {
+				outputs[i] = outputs[i].Clone()
+			}
 		}
 	}
 	call.Wanted, call.Results = call.Wanted[:t.wanted], call.Results[:t.wanted]
