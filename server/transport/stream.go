@@ -35,6 +35,8 @@ func (c *Calls) Stream(call grpc.ServerStream, of Streamed) error {
 	st := &stream{
 		Calls: c, call: call, of: of, slots: make(chan struct{}, c.MaxInFlightPerStream), ended: make(chan error, 2),
 	}
+	// Its requests have all been answered by then.
+	defer c.Pipeline.EndStream(st)
 	err := st.run()
 	st.answers.Wait()
 	for err == nil && len(st.ended) > 0 { // an answer ended it after its caller's half-close, or while it drained
@@ -56,8 +58,61 @@ type stream struct {
 	// counts.
 	ended chan error
 
-	mu   sync.Mutex
-	over bool // guarded by mu; nothing is accepted any more
+	mu     sync.Mutex
+	over   bool              // guarded by mu; nothing is accepted any more
+	latest map[string]*place // guarded by mu; of each episode, the last of those without an answer
+}
+
+// place is that of a request among those of its episode on a stream. Its Exchange holds it, and so releases it.
+type place struct {
+	of      *stream
+	episode string
+	// guarded by the stream's mu
+	before *place
+	left   bool
+	tell   []chan struct{} // closed when this one and all before it have left
+}
+
+// line puts a request behind those of the same episode that came before it.
+func (st *stream) line(x *Exchange) {
+	x.StreamID = st
+	if x.Episode == "" {
+		return
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	p := &place{of: st, episode: x.Episode, before: st.latest[x.Episode]}
+	if p.before != nil {
+		after := make(chan struct{})
+		p.before.tell, x.After = append(p.before.tell, after), after
+	}
+	if st.latest == nil {
+		st.latest = map[string]*place{}
+	}
+	st.latest[x.Episode] = p
+	x.Holds = append(x.Holds, p)
+}
+
+// Release lets the next request go. One that is given up must not let the next one pass the requests before both.
+func (p *place) Release() {
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+	p.left = true
+	for p.before != nil && p.before.left {
+		p.before = p.before.before
+	}
+	if p.of.latest[p.episode] == p {
+		if p.of.latest[p.episode] = p.before; p.before == nil {
+			delete(p.of.latest, p.episode)
+		}
+	}
+	if p.before != nil {
+		p.before.tell = append(p.before.tell, p.tell...)
+		return
+	}
+	for _, after := range p.tell {
+		close(after)
+	}
 }
 
 // run accepts requests until the caller half-closes or the server drains (nil), or the stream breaks. Once it has
@@ -137,6 +192,9 @@ func (st *stream) accept(m Request, asked time.Time) {
 	err := x.Refused
 	if err == nil {
 		err = st.of.Enter(m, r.Arrived, cancel)
+	}
+	if err == nil {
+		st.line(x)
 	}
 	go func() {
 		defer st.answers.Done()

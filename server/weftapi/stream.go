@@ -18,9 +18,7 @@ import (
 
 // PredictStream implements weftv1.PredictionServiceServer. It returns once everything that it accepted was answered.
 func (s Predictions) PredictStream(rpc weftv1.PredictionService_PredictStreamServer) error {
-	st := &stream{api: s.API, inFlight: make(map[string]*accepted), latest: make(map[string]*accepted)}
-	defer s.Pipeline.EndStream(st)
-	return s.Stream(rpc, st)
+	return s.Stream(rpc, &stream{api: s.API, inFlight: make(map[string]*accepted)})
 }
 
 // stream is what one PredictStream call knows of its own requests. It implements transport.Streamed; package transport
@@ -30,7 +28,6 @@ type stream struct {
 
 	mu       sync.Mutex
 	inFlight map[string]*accepted // guarded by mu; by request_id; from Enter until just before the answer is sent
-	latest   map[string]*accepted // guarded by mu; of each episode, those in flight
 }
 
 // accepted is a request that has no answer yet. Its codec holds it (Exchange.Holds), and so releases it.
@@ -38,7 +35,6 @@ type accepted struct {
 	of          *stream
 	id, episode string
 	cancel      context.CancelCauseFunc // gives the request up, with the reason
-	done        chan struct{}           // guarded by the stream's mu; closed by Release; nil: nobody waits for it
 }
 
 // Release forgets the request before its answer is sent, so that a caller that has the answer may use the id again.
@@ -46,12 +42,6 @@ func (a *accepted) Release() {
 	a.of.mu.Lock()
 	defer a.of.mu.Unlock()
 	delete(a.of.inFlight, a.id)
-	if a.of.latest[a.episode] == a {
-		delete(a.of.latest, a.episode)
-	}
-	if a.done != nil {
-		close(a.done)
-	}
 }
 
 // New implements transport.Streamed.
@@ -67,11 +57,9 @@ func (st *stream) Enter(m transport.Request, arrival time.Time, cancel context.C
 	}
 	c.Limit = limit
 	a := &accepted{of: st, id: c.ID, episode: c.Episode, cancel: cancel}
-	before, err := st.enter(a, c.in.Supersede)
-	if err != nil {
+	if err := st.enter(a, c.in.Supersede); err != nil {
 		return err
 	}
-	c.StreamID, c.After = st, before
 	c.Holds = append(c.Holds, a)
 	return nil
 }
@@ -90,18 +78,17 @@ func limitOf(timeout *durationpb.Duration, arrival time.Time) (time.Time, error)
 
 // enter registers a request under its id and lets it supersede the older ones of its episode, by cancelling them. One
 // that is already running is not stopped: the scheduler decides. It is called by the one goroutine that reads the
-// stream; mu is for Release, which comes from many. before is closed when the request of the same episode before it has
-// its answer; nil: there is none.
-func (st *stream) enter(a *accepted, supersede bool) (before <-chan struct{}, err error) {
+// stream; mu is for Release, which comes from many.
+func (st *stream) enter(a *accepted, supersede bool) error {
 	if a.id == "" {
-		return nil, &tensor.FieldError{
+		return &tensor.FieldError{
 			Field: "request_id", Want: "an id, because answers on a stream come in any order", Got: "none",
 		}
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if _, taken := st.inFlight[a.id]; taken {
-		return nil, &tensor.FieldError{
+		return &tensor.FieldError{
 			Field: "request_id", Want: "an id that no unanswered request of this stream has", Got: routing.Quote(a.id),
 		}
 	}
@@ -114,17 +101,7 @@ func (st *stream) enter(a *accepted, supersede bool) (before <-chan struct{}, er
 		}
 	}
 	st.inFlight[a.id] = a
-	if a.episode == "" {
-		return nil, nil
-	}
-	if other := st.latest[a.episode]; other != nil {
-		if other.done == nil {
-			other.done = make(chan struct{})
-		}
-		before = other.done
-	}
-	st.latest[a.episode] = a
-	return before, nil
+	return nil
 }
 
 // Failed implements transport.Streamed. An error answers one request, and the stream goes on.
