@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"slices"
 	"time"
 
 	"github.com/weftserve/weft/runtime/tensor"
@@ -21,6 +22,12 @@ type EpisodeState struct {
 	OnChange StateChange
 	// OfStream: an episode ends with the stream that it began on.
 	OfStream bool
+}
+
+// Fills reports whether the server may fill an input, by its place in Signature.Inputs. A nil state fills none.
+func (s *EpisodeState) Fills(input int) bool {
+	return s != nil &&
+		(input == s.Start || slices.ContainsFunc(s.Inputs, func(in StateInput) bool { return in.Input == input }))
 }
 
 // StateInput is an input that the server fills.

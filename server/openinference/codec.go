@@ -167,6 +167,12 @@ func (r *request) Encode(result *predict.Result) error {
 	if result.Slot != "" {
 		parameterOut(w, "slot", func() { w.Text(textParam, result.Slot) })
 	}
+	if result.Repeated {
+		parameterOut(w, "sequence_repeated", func() { w.Number(boolParam, 1) })
+	}
+	if result.Skipped > 0 {
+		parameterOut(w, "sequence_skipped", func() { w.Number(int64Param, int64(result.Skipped)) })
+	}
 	if r.stream && r.asked.final {
 		parameterOut(w, "triton_final_response", func() { w.Number(boolParam, 1) })
 	}

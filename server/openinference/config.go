@@ -2,6 +2,7 @@ package openinference
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	"github.com/weftserve/weft/proto/gen/inference"
@@ -33,6 +34,9 @@ func configOf(v *catalog.Version) *inference.ModelConfig {
 	}
 	rows := c.GetMaxBatchSize() > 0
 	for i := range v.Signature.MostInputs() {
+		if v.EpisodeState.Fills(i) {
+			continue
+		}
 		spec, optional := v.Signature.Takes(i)
 		if optional && rows {
 			break // they have none, and all dims are without the dimension of the rows
@@ -56,6 +60,10 @@ func configOf(v *catalog.Version) *inference.ModelConfig {
 		// Clients take what has steps for an ensemble, which has none of these.
 		c.Backend, c.DefaultModelFilename, c.InstanceGroup = "", "", nil
 		c.SchedulingChoice = &inference.ModelConfig_EnsembleScheduling{EnsembleScheduling: stepsOf(v)}
+		return c
+	}
+	if v.EpisodeState != nil {
+		c.SchedulingChoice = &inference.ModelConfig_SequenceBatching{SequenceBatching: sequencesOf(v, rows)}
 		return c
 	}
 	if v.Batching.Batched {
@@ -89,6 +97,34 @@ func stepsOf(v *catalog.Version) *inference.ModelEnsembling {
 			step.OutputMap[out.Name] = out.Called
 		}
 		all.Step = append(all.Step, step)
+	}
+	return all
+}
+
+// sequencesOf says what a version keeps of its episodes. A window has no output that is as large.
+func sequencesOf(v *catalog.Version, rows bool) *inference.ModelSequenceBatching {
+	state := v.EpisodeState
+	all := &inference.ModelSequenceBatching{
+		MaxSequenceIdleMicroseconds: uint64(state.Idle.Microseconds()),
+		StrategyChoice: &inference.ModelSequenceBatching_Oldest{Oldest: &inference.ModelSequenceBatching_StrategyOldest{
+			MaxCandidateSequences: int32(min(state.MaxEpisodes, math.MaxInt32)),
+		}},
+	}
+	for _, in := range state.Inputs {
+		spec := &v.Signature.Inputs[in.Input]
+		kept := &inference.ModelSequenceBatching_State{
+			InputName: spec.Name, DataType: datatypes[spec.DType].config, Dims: dimsOf(spec, rows),
+		}
+		if in.Window == 0 {
+			kept.OutputName = v.Signature.Outputs[in.Output].Name
+		}
+		all.State = append(all.State, kept)
+	}
+	if state.Start >= 0 {
+		spec := &v.Signature.Inputs[state.Start]
+		all.ControlInput = []*inference.ModelSequenceBatching_ControlInput{{
+			Name: spec.Name, Control: []*inference.ModelSequenceBatching_Control{{DataType: datatypes[spec.DType].config}},
+		}}
 	}
 	return all
 }

@@ -53,7 +53,12 @@ func (s *Service) ModelMetadata(
 	}
 	m := &inference.ModelMetadataResponse{
 		Name: v.Model, Platform: platformOf(v),
-		Inputs: metadataOf(v.Signature.Inputs), Outputs: metadataOf(v.Signature.Outputs),
+		Outputs: metadataOf(v.Signature.Outputs),
+	}
+	for i, spec := range metadataOf(v.Signature.Inputs) {
+		if !v.EpisodeState.Fills(i) { // as in Triton, a sequence's state is none of its inputs
+			m.Inputs = append(m.Inputs, spec)
+		}
 	}
 	if q.GetVersion() != "" {
 		m.Versions = []string{strconv.FormatInt(v.Number, 10)}

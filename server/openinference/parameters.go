@@ -18,7 +18,9 @@ import (
 // asked is what the parameters of a request ask for.
 type asked struct {
 	episode  string // "": none
-	end      bool   // it is the last request of its episode
+	begin    bool   // it is the first request of its episode
+	end      bool   // it is the last one
+	step     uint64 // of the episode; 0: it has no number
 	priority sharedsched.Priority
 	chosen   bool          // the caller has named the priority
 	timeout  time.Duration // 0: none
@@ -45,10 +47,15 @@ func (r *request) ask() (asked, error) {
 		case "sequence_id", "routing_key":
 			a.episode, ok = p.name()
 			return ok, "a text or a number"
-		case "sequence_start", "triton_final_response":
+		case "triton_final_response":
 			return set(new(bool), p), "a bool" // it changes nothing here
+		case "sequence_start":
+			return set(&a.begin, p), "a bool"
 		case "sequence_end":
 			return set(&a.end, p), "a bool"
+		case "sequence_step":
+			a.step, ok = p.natural()
+			return ok, "a number that is not negative"
 		case "triton_enable_empty_final_response":
 			return set(&a.final, p), "a bool"
 		case "priority":

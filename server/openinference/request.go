@@ -130,7 +130,8 @@ func (r *request) fill(size int) {
 		return
 	}
 	a := &r.asked
-	r.Episode, r.EndOfEpisode, r.Priority, r.Target = a.episode, a.end, a.priority, a.target
+	r.Episode, r.BeginEpisode, r.EndOfEpisode, r.Step = a.episode, a.begin, a.end, a.step
+	r.Priority, r.Target = a.priority, a.target
 	r.TraceParent = a.trace
 	if a.timeout > 0 { // it counts from here, as the time of arrival is not known yet; on a stream see Enter
 		r.Limit = time.Now().Add(a.timeout)

@@ -57,7 +57,7 @@ func checkOutputs(req *Request, call *catalog.Call) error {
 	if !looks {
 		return nil
 	}
-	for i := range call.Wanted {
+	for i := range req.Outputs { // call.Wanted may have others, which nobody has named
 		if err := codec.CheckOutput(i, wantedSpec(call, i), call.Rows); err != nil {
 			return err
 		}

@@ -20,9 +20,7 @@ func (p *Pipeline) EndStream(stream any) {
 
 // fills reports whether the server may fill input i of a version for a request.
 func (r *Request) fills(v *catalog.Version, i int) bool {
-	state := v.EpisodeState
-	return state != nil && r.Episode != "" &&
-		(i == state.Start || slices.ContainsFunc(state.Inputs, func(in catalog.StateInput) bool { return in.Input == i }))
+	return r.Episode != "" && v.EpisodeState.Fills(i)
 }
 
 // turn is a request's turn in its episode.
