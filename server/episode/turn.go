@@ -273,6 +273,13 @@ func (t *Turn) Revert() {
 	t.committed = false
 }
 
+// End ends the episode after a retry of its latest step.
+func (t *Turn) End() {
+	t.store.mu.Lock()
+	defer t.store.mu.Unlock()
+	t.store.endLocked(t.of, ByRequest)
+}
+
 // Leave gives the turn to the next step. An episode whose first step was not answered is not there.
 func (t *Turn) Leave() {
 	s, e := t.store, t.of

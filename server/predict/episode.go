@@ -137,6 +137,7 @@ func (p *Pipeline) repeatStep(f *flight) error {
 	call.Version, call.Inputs, call.Results = kept.Version, nil, cloned(kept.Results)
 	f.result.Version, f.result.Repeated = kept.Version.Number, true
 	if f.req.EndOfEpisode {
+		f.turn.End()
 		p.router.End(f.result.Model, f.req.Episode)
 	}
 	return checkOutputs(f.req, call)
