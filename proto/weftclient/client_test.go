@@ -62,7 +62,7 @@ func TestChoice(t *testing.T) {
 
 func TestModels(t *testing.T) {
 	models, err := dial(t, nil).Models(t.Context())
-	if err != nil || len(models) != 14*4+1 || len(models[len(models)-1].GetVersions()) == 0 {
+	if err != nil || len(models) != 14*4+2 || len(models[len(models)-1].GetVersions()) == 0 {
 		t.Errorf("%d models, %v", len(models), err)
 	}
 }

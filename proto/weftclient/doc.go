@@ -38,4 +38,7 @@
 // A loop that controls something opens a [Stream] with [Client.PredictStream]. Its requests need no call of their own,
 // and a new observation can take the place of an older one that still waits. How an episode went is told to the server
 // by [Client.ReportOutcome], so that it can compare versions.
+//
+// Where the server keeps the state of a recurrent model, [Client.Episode] does the steps: each counts once, however
+// often it is sent, and with checkpoints an episode outlives the server.
 package weftclient

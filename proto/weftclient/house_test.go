@@ -2,10 +2,12 @@ package weftclient_test
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"log/slog"
 	"net"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -22,7 +24,7 @@ import (
 )
 
 // house is the models of a real server: policy, and for each element type and rank one that gives back what it gets,
-// such as fp32/2.
+// such as fp32/2. Of memory the server keeps the state s, 0 at first, which is s*31+x in the next step.
 type house struct {
 	snapshot *catalog.Snapshot
 	before   func(context.Context, *catalog.Call) error // a call is run; nil: nothing is
@@ -45,6 +47,21 @@ func newHouse(before func(context.Context, *catalog.Call) error) *house {
 			}}})
 		}
 	}
+	number := func(name string) tensor.Spec {
+		return tensor.Spec{Name: name, DType: tensor.Int64, Shape: tensor.Shape{tensor.Unknown}}
+	}
+	models = append(models, &catalog.Model{Name: "memory", Versions: []*catalog.Version{{
+		Model: "memory", Number: 1, State: catalog.Ready,
+		Signature: &tensor.Signature{
+			Inputs: []tensor.Spec{number("x"), number("s")}, Outputs: []tensor.Spec{number("y"), number("sn")},
+		},
+		EpisodeState: &catalog.EpisodeState{
+			Inputs: []catalog.StateInput{{Input: 1, Output: 1, Initial: tensor.Tensor{
+				DType: tensor.Int64, Shape: tensor.Shape{1}, Data: make([]byte, 8),
+			}}},
+			Start: -1, MaxEpisodes: 10, Idle: 10 * time.Second,
+		},
+	}}})
 	return &house{servertest.SnapshotOf(1, models...), before}
 }
 
@@ -63,6 +80,15 @@ func (h *house) Predict(ctx context.Context, call *catalog.Call) error {
 	}
 	if call.Version.Model == "policy" {
 		return servertest.RunPolicy(ctx, call)
+	}
+	if call.Version.Model == "memory" {
+		next := call.Inputs[1].Clone()
+		x, s := call.Inputs[0].Clone().Data, next.Data
+		binary.LittleEndian.PutUint64(s, binary.LittleEndian.Uint64(s)*31+binary.LittleEndian.Uint64(x))
+		for range call.Wanted {
+			call.Results = append(call.Results, next)
+		}
+		return nil
 	}
 	call.Results = []tensor.Tensor{call.Inputs[0].Clone()}
 	return nil
