@@ -11,8 +11,8 @@ import (
 type EpisodeState struct {
 	// Inputs are kept, ascending by Input.
 	Inputs []StateInput
-	// Start is the input that is 1 in the first request of an episode, and 0 in all others, by its place in
-	// Signature.Inputs; -1: there is none.
+	// Start is the input that is 1 in the first request of an episode, unless that brings some of Inputs, and 0 in all
+	// others, by its place in Signature.Inputs; -1: there is none.
 	Start int
 	// MaxEpisodes is how many episodes the version may have at a time.
 	MaxEpisodes int

@@ -147,10 +147,11 @@ func initial(v *catalog.Version, in *catalog.StateInput, rows int) tensor.Tensor
 // Fill completes the inputs of the step with the state, where the request brings none. The inputs that it brings have
 // as many rows as it was asked with.
 func (t *Turn) Fill(inputs []tensor.Tensor) {
-	v, rows := t.ask.Version, t.ask.Rows
+	v, rows, begins := t.ask.Version, t.ask.Rows, t.Fresh
 	for i := range v.EpisodeState.Inputs {
 		in := &v.EpisodeState.Inputs[i]
 		if inputs[in.Input].DType != tensor.Invalid {
+			begins = false // a model that is told of a beginning puts away its state, and so what has been sent
 			continue
 		}
 		if t.Fresh {
@@ -162,7 +163,7 @@ func (t *Turn) Fill(inputs []tensor.Tensor) {
 			inputs[in.Input] = pushed(inputs[in.Input], inputs[in.Of], rows)
 		}
 	}
-	FillStart(v, inputs, rows, t.Fresh)
+	FillStart(v, inputs, rows, begins)
 }
 
 // FillStart fills the input that says whether an episode begins, where the version has one and the request brings none.
