@@ -11,11 +11,12 @@ import importlib.metadata
 
 from ._answer import Answer, Priority, WeftError
 from ._client import AsyncClient, Client, Tls
+from ._episode import AsyncLiveEpisode, LiveEpisode
 from ._loop import Episode, run_episode, run_episode_async
 
 __all__ = [
-    "Answer", "AsyncClient", "Client", "Episode", "Priority", "Tls", "WeftError", "__version__", "run_episode",
-    "run_episode_async",
+    "Answer", "AsyncClient", "AsyncLiveEpisode", "Client", "Episode", "LiveEpisode", "Priority", "Tls", "WeftError",
+    "__version__", "run_episode", "run_episode_async",
 ]
 
 try:

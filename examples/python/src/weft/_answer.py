@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import grpc
@@ -44,6 +44,11 @@ class Answer(Mapping[str, npt.NDArray[np.generic]]):
 
     def __len__(self) -> int:
         return len(self._outputs)
+
+    def drop(self, names: Iterable[str]) -> None:
+        """Leaves outputs out."""
+        for name in names:
+            del self._outputs[name]
 
     def __repr__(self) -> str:
         with np.printoptions(threshold=16):

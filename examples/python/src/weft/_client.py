@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from . import _tensor
 from ._answer import Answer, Priority, WeftError
+from ._episode import AsyncLiveEpisode, LiveEpisode
 from .v1 import admin_service_pb2 as admin, admin_service_pb2_grpc as admin_stubs
 from .v1 import model_pb2, model_service_pb2 as models, model_service_pb2_grpc as model_stubs
 from .v1 import prediction_service_pb2 as pb, prediction_service_pb2_grpc as stubs, tensor_pb2
@@ -137,11 +138,11 @@ def _spec(model: str, version: int | None, label: str | None) -> model_pb2.Model
 
 
 def _request(model: str, inputs: Mapping[str, tensor_pb2.Tensor], *, version: int | None, label: str | None,
-             outputs: Sequence[str], episode: str, end_of_episode: bool, request_id: str, priority: Priority | None,
-             target: float | None) -> pb.PredictRequest:
+             outputs: Sequence[str], episode: str, begin_episode: bool, end_of_episode: bool, step: int, request_id: str,
+             priority: Priority | None, target: float | None) -> pb.PredictRequest:
     q = pb.PredictRequest(
         model=_spec(model, version, label), inputs=inputs, outputs=outputs,
-        episode_id=episode, end_of_episode=end_of_episode, request_id=request_id,
+        episode_id=episode, begin_episode=begin_episode, end_of_episode=end_of_episode, step=step, request_id=request_id,
         priority=None if priority is None else pb.Priority.Name(priority), output_encoding=tensor_pb2.OUTPUT_ENCODING_RAW,
     )
     if target is not None:
@@ -225,28 +226,42 @@ class Client:
         self._metadata = _metadata(token, tls)
 
     def predict(self, model: str, inputs: Mapping[str, npt.ArrayLike] | npt.ArrayLike, *, version: int | None = None,
-                label: str | None = None, outputs: Sequence[str] = (), episode: str = "", end_of_episode: bool = False,
-                request_id: str = "", priority: Priority | None = None, target: float | None = None,
-                timeout: float | None = None) -> Answer:
+                label: str | None = None, outputs: Sequence[str] = (), episode: str = "", begin_episode: bool = False,
+                end_of_episode: bool = False, step: int = 0, request_id: str = "", priority: Priority | None = None,
+                target: float | None = None, timeout: float | None = None) -> Answer:
         """Returns a model's outputs for inputs whose first dimension is that of rows. Raises WeftError.
 
         inputs are arrays by name, or an array for a model of one input. Lists of numbers get the types of the model's
         inputs, which it is asked for once; arrays keep theirs.
         version or label chooses a version; without, the model's traffic does. Requests of an episode stay with one
-        version. timeout, in seconds, is after when the answer is worth nothing, target how soon it is wanted.
+        version; begin_episode and step are for models whose state the server keeps, see episode. timeout, in seconds, is
+        after when the answer is worth nothing, target how soon it is wanted.
         """
         began, of = time.monotonic(), (model, version, label)
         if self._signatures.wants(inputs, of):
             self._signatures.learn(of, self.metadata(model, version=version, label=label, timeout=timeout))
             timeout = _left(timeout, began)
         q = _request(model, self._signatures.inputs(inputs, of), version=version, label=label, outputs=outputs,
-                     episode=episode, end_of_episode=end_of_episode, request_id=request_id, priority=priority, target=target)
+                     episode=episode, begin_episode=begin_episode, end_of_episode=end_of_episode, step=step,
+                     request_id=request_id, priority=priority, target=target)
         try:
             return Answer(self._call(self._stub.Predict, q, timeout))
         except WeftError as error:
             if error.code is grpc.StatusCode.INVALID_ARGUMENT:
                 self._signatures.forget(of)
             raise
+
+    def episode(self, model: str, episode: str, *, outputs: Sequence[str] = (), attempt: float | None = None,
+                checkpoint_every: int = 0, state: Mapping[str, str] | None = None, version: int | None = None,
+                label: str | None = None, priority: Priority | None = None, target: float | None = None) -> LiveEpisode:
+        """Returns an episode of a model whose state the server keeps. It begins with its first step.
+
+        episode is an id of its own, such as "robot-7/42". attempt is how many seconds a step may take before it is sent
+        again. After each checkpoint_every steps the state is fetched, with an answer; state has the output of each input
+        that is kept, as pairs of model.yaml, and outputs the others that are wanted.
+        """
+        return LiveEpisode(self.predict, model, episode, outputs=outputs, attempt=attempt, state=state,
+                           checkpoint_every=checkpoint_every, version=version, label=label, priority=priority, target=target)
 
     def metadata(self, model: str, *, version: int | None = None, label: str | None = None,
                  timeout: float | None = None) -> pb.GetModelMetadataResponse:
@@ -337,7 +352,7 @@ class Client:
 
 
 class AsyncClient:
-    """Client for asyncio: each method is a coroutine."""
+    """Client for asyncio: each method that calls is a coroutine."""
 
     def __init__(self, address: str = "127.0.0.1:9000", *, token: str | None = None, tls: Tls | None = None,
                  retries: bool = True, max_message_bytes: int = 16 << 20) -> None:
@@ -352,21 +367,32 @@ class AsyncClient:
 
     async def predict(self, model: str, inputs: Mapping[str, npt.ArrayLike] | npt.ArrayLike, *, version: int | None = None,
                       label: str | None = None, outputs: Sequence[str] = (), episode: str = "",
-                      end_of_episode: bool = False, request_id: str = "", priority: Priority | None = None,
-                      target: float | None = None, timeout: float | None = None) -> Answer:
+                      begin_episode: bool = False, end_of_episode: bool = False, step: int = 0, request_id: str = "",
+                      priority: Priority | None = None, target: float | None = None,
+                      timeout: float | None = None) -> Answer:
         """See Client.predict."""
         began, of = time.monotonic(), (model, version, label)
         if self._signatures.wants(inputs, of):
             self._signatures.learn(of, await self.metadata(model, version=version, label=label, timeout=timeout))
             timeout = _left(timeout, began)
         q = _request(model, self._signatures.inputs(inputs, of), version=version, label=label, outputs=outputs,
-                     episode=episode, end_of_episode=end_of_episode, request_id=request_id, priority=priority, target=target)
+                     episode=episode, begin_episode=begin_episode, end_of_episode=end_of_episode, step=step,
+                     request_id=request_id, priority=priority, target=target)
         try:
             return Answer(await self._call(self._stub.Predict, q, timeout))
         except WeftError as error:
             if error.code is grpc.StatusCode.INVALID_ARGUMENT:
                 self._signatures.forget(of)
             raise
+
+    def episode(self, model: str, episode: str, *, outputs: Sequence[str] = (), attempt: float | None = None,
+                checkpoint_every: int = 0, state: Mapping[str, str] | None = None, version: int | None = None,
+                label: str | None = None, priority: Priority | None = None, target: float | None = None,
+                ) -> AsyncLiveEpisode:
+        """See Client.episode. This is no coroutine: its methods are."""
+        return AsyncLiveEpisode(self.predict, model, episode, outputs=outputs, attempt=attempt, state=state,
+                                checkpoint_every=checkpoint_every, version=version, label=label, priority=priority,
+                                target=target)
 
     async def metadata(self, model: str, *, version: int | None = None, label: str | None = None,
                        timeout: float | None = None) -> pb.GetModelMetadataResponse:
