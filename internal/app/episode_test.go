@@ -33,7 +33,8 @@ func recurrentPolicy(inputs, state int) []byte {
 		}
 		return all
 	}
-	g := onnxgraph.New("recurrent").Input("x", onnxgraph.Float, "batch", inputs).Input("h", onnxgraph.Float, "batch", state)
+	g := onnxgraph.New("recurrent").Input("x", onnxgraph.Float, "batch", inputs)
+	g.Input("h", onnxgraph.Float, "batch", state)
 	g.InitFloats("w", []int64{int64(inputs + state), int64(state)}, random((inputs+state)*state, 0.3)...)
 	g.InitFloats("b", []int64{int64(state)}, random(state, 0.1)...)
 	g.InitFloats("v", []int64{int64(state), 2}, random(state*2, 0.5)...)
@@ -46,7 +47,7 @@ func recurrentPolicy(inputs, state int) []byte {
 func rawFloats(shape []int64, values ...float32) *weftv1.Tensor {
 	t := &weftv1.Tensor{Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: shape}
 	for _, v := range values {
-		t.Raw = binary.LittleEndian.AppendUint32(t.Raw, math.Float32bits(v))
+		t.Raw = binary.LittleEndian.AppendUint32(t.GetRaw(), math.Float32bits(v))
 	}
 	return t
 }
@@ -57,8 +58,8 @@ type stepped struct {
 	y [][]byte
 }
 
-// TestEpisodesOutliveWorkers: the state of episodes is in the server. While the processes that run the model are killed,
-// and steps are given up, sent again and doubled, each answer is that of the model alone.
+// TestEpisodesOutliveWorkers: the state of episodes is in the server. While the processes that run the model are
+// killed, and steps are given up, sent again and doubled, each answer is that of the model alone.
 func TestEpisodesOutliveWorkers(t *testing.T) {
 	episodes, steps := 24, 40
 	if os.Getenv("WEFT_LONG") != "" {

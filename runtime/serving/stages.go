@@ -357,7 +357,7 @@ func (v *Version) heldBy() ([]*stages, <-chan struct{}) {
 // for its end, those of the pipelines too.
 const drainPatience = 10 * time.Second
 
-// lookPause is how often is looked for those who ask it nevertheless.
+// lookPause is how long after its patience a version looks again for pipelines that ask it nevertheless.
 const lookPause = 100 * time.Millisecond
 
 // unheld waits until no pipeline asks a version that takes requests no more, and, if it is a pipeline, none of its

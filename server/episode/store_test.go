@@ -69,7 +69,7 @@ func TestBounds(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 9))
 			s := episode.NewStore(episode.Config{Memory: memory})
 			v := version(1, func(e *catalog.EpisodeState) { e.MaxEpisodes, e.Idle = most, time.Hour })
-			has := map[string]byte{} // the state of those that live
+			has := map[string]byte{} // the state of each that lives
 			full := 0
 			for i := range 2000 {
 				name := strconv.Itoa(rng.IntN(60))
