@@ -76,7 +76,7 @@ func (t *Telemetry) WatchSources(s Sources) error {
 		"Bytes of the states of all episodes, and of the answers that are kept for retries of their last steps.")
 	stateEnds := i.counter("weft_episode_states_ended_total",
 		"Episodes whose state was kept and that ended: by their last request (ended), begun anew (begun), without a "+
-			"request for long (idle), with their stream (stream), or because their version went (version).")
+			"request for long (idle), or with their stream (stream).")
 	open := i.gauge("weft_breaker_open",
 		"Whether a version's circuit breaker keeps requests of new episodes from it: 1 if it is open, 0 if it is "+
 			"closed or trying.")

@@ -97,8 +97,8 @@ func (s *State) InitialFile(input string) (string, bool) {
 
 // At returns faults of these settings with their places in the file; nil: there are none.
 func (s *State) At(faults config.Faults) error {
-	if len(faults) == 0 {
-		return nil
+	if len(faults) == 0 || s.Text == nil { // it is of config.pbtxt
+		return faults.Err()
 	}
 	m := Defaults()
 	return config.Decode(s.File, s.Text, &m, func() config.Faults { return faults })

@@ -23,8 +23,7 @@ const usualLevel, levels = 2, 4
 // scheduling maps how requests are queued and joined.
 func (t *tritonConfig) scheduling() {
 	if t.c.GetSequenceBatching() != nil {
-		t.fault("sequence_batching", "Weft keeps no state of sequences; have the client pass the state as a tensor, and "+
-			"remove the field, or keep this model on Triton")
+		t.sequences()
 	}
 	if t.c.GetEnsembleScheduling() != nil {
 		t.ensemble()
