@@ -187,11 +187,18 @@ func TestGivenUpInLine(t *testing.T) {
 					}
 					return
 				}
-				before, err := do(t, s, ask("e", v, false), 8, i, false)
-				order = append(order, before)
+				turn, err := s.Enter(t.Context(), ask("e", v, false))
 				if err != nil {
 					t.Error(err)
+					return
 				}
+				inputs := make([]tensor.Tensor, 1)
+				turn.Fill(inputs)
+				order = append(order, inputs[0].Data[0])
+				if err := turn.Commit(inputs, []tensor.Tensor{bytesOf(8, i)}, nil, false); err != nil {
+					t.Error(err)
+				}
+				turn.Leave()
 			}()
 			synctest.Wait()
 		}
