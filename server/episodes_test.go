@@ -367,10 +367,14 @@ func TestOddSteps(t *testing.T) {
 
 	// Another version takes its place. The answer that is kept is the first one's.
 	next := recurrent(2)
+	next.Signature.Inputs = append(next.Signature.Inputs, v.Signature.Inputs[4])
+	next.Signature.Optional = []tensor.Spec{{Name: "goal", DType: tensor.Int64, Shape: tensor.Shape{1}}}
 	h.Current.Store(servertest.SnapshotOf(2, &catalog.Model{Name: "gru", Versions: []*catalog.Version{v, next}}))
 	other := func(q *weftv1.PredictRequest) {
 		q.Model.VersionChoice = &weftv1.ModelSpec_Version{Version: 2}
-		delete(q.GetInputs(), "u")
+		q.Inputs["goal"] = &weftv1.Tensor{
+			Dtype: weftv1.DataType_DATA_TYPE_INT64, Shape: []int64{1}, Raw: ints(nil, 1).Data,
+		}
 	}
 	if _, err := step(3, 6, other); err != nil {
 		t.Errorf("a retry that another version would answer: %v", err)

@@ -111,7 +111,7 @@ type Config struct {
 	// MaxEpisodes and EpisodeTTL bound the memory of running episodes, see routing.Config. Zero: its defaults.
 	MaxEpisodes int
 	EpisodeTTL  time.Duration
-	// Episodes keeps the state of episodes. Nil: there is no room for any.
+	// Episodes is that of predict.Config.
 	Episodes *episode.Store
 	// Shadows runs requests once more on the versions that traffic puts into the shadow. Nil: none are.
 	Shadows Shadows
@@ -179,9 +179,6 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 		})
 	}
 	statistics := &predict.Statistics{}
-	if config.Episodes == nil {
-		config.Episodes = episode.NewStore(episode.Config{})
-	}
 	pipeline := predict.New(predict.Config{
 		MaxConcurrentRequests: config.MaxConcurrentRequests, MaxEpisodes: config.MaxEpisodes,
 		EpisodeTTL: config.EpisodeTTL, Memory: config.Memory,

@@ -18,7 +18,7 @@ type EpisodeState struct {
 	MaxEpisodes int
 	// Idle is how long an episode lasts without a request.
 	Idle time.Duration
-	// OnChange is what becomes of an episode whose version is not there any more.
+	// OnChange is what becomes of an episode when another version is to answer it.
 	OnChange StateChange
 	// OfStream: an episode ends with the stream that it began on.
 	OfStream bool
@@ -44,12 +44,12 @@ type StateInput struct {
 	Initial tensor.Tensor
 }
 
-// StateChange is what becomes of an episode when another version is to answer it.
+// StateChange is a value of EpisodeState.OnChange.
 type StateChange uint8
 
 // The changes.
 const (
-	RefuseChange StateChange = iota // it is lost
-	ResetChange                     // it begins anew
-	CarryChange                     // the other version goes on, if its state has the same shapes
+	RefuseChange StateChange = iota // that step is refused; the state stays for the version that has it
+	ResetChange                     // the other version goes on from the initial state
+	CarryChange                     // the other version goes on, if its state has the same names and shapes
 )

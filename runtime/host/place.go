@@ -64,8 +64,6 @@ func (h *Host) placeOn(ctx context.Context, c residency.Candidate,
 		}
 		// The budget comes before the devices: a version that it refuses must not make a device look full to others
 		// meanwhile.
-		// Looked at before a device is: a version that the budget refuses must not make the device look full to others
-		// meanwhile.
 		if err := h.memory.Fits(c.Model, c.Version.Number, wanted.Need); err != nil {
 			return nil, nil, err
 		}
@@ -79,7 +77,6 @@ func (h *Host) placeOn(ctx context.Context, c residency.Candidate,
 		r, err := v.Open(ctx, c, d, wanted.Need, near)
 		if err == nil {
 			// A version on another device than the one asked for waits for nothing: its engine cannot have it there.
-			// On another device than the one asked for it does not wait: its engine cannot have it there.
 			if len(v.Replicas()) == 0 && r.Device == d {
 				return r, h.waitFor(v, d, sites, wanted.Need, full), nil
 			}

@@ -37,8 +37,6 @@ func (h *Host) publish(names []string) {
 	}
 	h.published.Store(next)
 	// The order matters: a caller that finds a version not ready any more must find a newer snapshot, too.
-	// Not before that is published, so that a caller that finds a version not ready any more finds a newer snapshot,
-	// too.
 	for _, v := range stopped {
 		v.Ready.Store(false)
 	}

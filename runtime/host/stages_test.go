@@ -117,8 +117,8 @@ func TestStepThatCrashes(t *testing.T) {
 	})
 }
 
-// TestStepIsUnloadedMeanwhile: a pipeline answers again when a step is back that went while it was loaded.
-func TestStepIsUnloadedMeanwhile(t *testing.T) {
+// TestStepComesBack: a pipeline is shown as one that does not answer while a step is gone, and answers again later.
+func TestStepComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
 		w.add("m0", 1, line{1, 0}.engine(), trustBatches)

@@ -110,7 +110,7 @@ func (a *Answer) size() (n int64) {
 
 func sizeOf(all []tensor.Tensor) (n int64) {
 	for i := range all {
-		n += int64(max(all[i].Size(), cap(all[i].Data)))
+		n += int64(max(all[i].Size(), cap(all[i].Data))) // memory of a pool is larger than what lies in it
 	}
 	return n
 }

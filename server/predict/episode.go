@@ -12,11 +12,7 @@ import (
 )
 
 // EndStream ends what is to end with a stream, as Request.StreamID names it.
-func (p *Pipeline) EndStream(stream any) {
-	if p.config.Episodes != nil {
-		p.config.Episodes.EndStream(stream)
-	}
-}
+func (p *Pipeline) EndStream(stream any) { p.config.Episodes.EndStream(stream) }
 
 // fills reports whether the server may fill input i of a version for a request.
 func (r *Request) fills(v *catalog.Version, i int) bool {
@@ -34,7 +30,7 @@ type turn struct {
 func (p *Pipeline) enterEpisode(ctx context.Context, f *flight) error {
 	req, call := f.req, &f.call
 	v := call.Version
-	if v.EpisodeState == nil || req.Episode == "" || p.config.Episodes == nil {
+	if v.EpisodeState == nil || req.Episode == "" {
 		return nil
 	}
 	rows, err := broughtRows(req, call)

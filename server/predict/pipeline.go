@@ -18,6 +18,7 @@
 package predict
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"hash/maphash"
@@ -67,8 +68,9 @@ type Config struct {
 	Clock *owntime.Clock
 	// Logger gets panics, changes of breakers, and the errors whose full text callers do not get.
 	Logger *slog.Logger
+	// Episodes keeps the state of episodes. Nil: there is no room for any.
+	Episodes *episode.Store
 	// Each of these may be nil.
-	Episodes   *episode.Store // nil: no state is kept
 	Statistics *Statistics
 	Observer   Observer
 	Shadows    Shadows
@@ -102,6 +104,7 @@ type Pipeline struct {
 
 // New returns a pipeline to the models.
 func New(c Config, models Models) *Pipeline {
+	c.Episodes = cmp.Or(c.Episodes, episode.NewStore(episode.Config{}))
 	fit := breaker.New(func(b breaker.State) { logBreaker(c.Logger, &b) })
 	return &Pipeline{
 		config:   c,
