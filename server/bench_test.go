@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
@@ -16,6 +17,7 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/episode"
 	"github.com/weftserve/weft/server/openinference"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/servertest"
@@ -118,5 +120,69 @@ func BenchmarkPredict(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// recur is a model that answers with its input x, and gives its state h on.
+type recur struct{ mirror }
+
+func (recur) Predict(_ context.Context, call *catalog.Call) error {
+	for _, at := range call.Wanted {
+		in := &call.Inputs[at]
+		data := *call.Memory.Get(in.Size())
+		in.CopyTo(data)
+		call.Results = append(call.Results, tensor.Tensor{DType: in.DType, Shape: slices.Clone(in.Shape), Data: data})
+	}
+	return nil
+}
+
+// BenchmarkStep measures the way of a step of 192 bytes as [BenchmarkPredict] does that of a request, where the server
+// keeps a state of so many bytes; 0: none.
+func BenchmarkStep(b *testing.B) {
+	for _, size := range []int64{0, 1 << 10, 16 << 10} {
+		b.Run(fmt.Sprintf("%dB", size), func(b *testing.B) {
+			spec := []tensor.Spec{{Name: "x", DType: tensor.Float32, Shape: tensor.Shape{tensor.Unknown, 48}, BatchDim: 0}}
+			version := &catalog.Version{Model: "one", Number: 1, State: catalog.Ready}
+			if size > 0 {
+				spec = append(spec, tensor.Spec{Name: "h", DType: tensor.Float32, Shape: tensor.Shape{tensor.Unknown, size / 4}})
+				h := catalog.StateInput{Input: 1, Output: 1, Of: -1, Initial: tensor.Tensor{
+					DType: tensor.Float32, Shape: tensor.Shape{1, size / 4}, Data: make([]byte, size),
+				}}
+				version.EpisodeState = &catalog.EpisodeState{
+					Inputs: []catalog.StateInput{h}, Start: -1, MaxEpisodes: 1, Idle: time.Hour,
+				}
+			}
+			version.Signature = &tensor.Signature{Inputs: spec, Outputs: spec}
+			memory := &tensor.Recycler{}
+			calls := &transport.Calls{
+				MaxMessageBytes: 16 << 20, Memory: memory,
+				Pipeline: predict.New(predict.Config{
+					Explain: status.Explain, Logger: slog.New(slog.DiscardHandler), Memory: memory,
+					Episodes: episode.NewStore(episode.Config{Memory: 1 << 20}),
+				}, recur{mirror{servertest.SnapshotOf(1, &catalog.Model{Name: "one", Versions: []*catalog.Version{version}})}}),
+			}
+			weft := weftapi.Predictions{API: &weftapi.API{Calls: calls}}
+			b.ReportAllocs()
+			for n := uint64(1); b.Loop(); n++ {
+				data, err := proto.Marshal(&weftv1.PredictRequest{
+					Model: &weftv1.ModelSpec{Name: "one"}, EpisodeId: "robot-7/42", Step: n, BeginEpisode: n == 1,
+					Inputs: map[string]*weftv1.Tensor{"x": {
+						Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{1, 48}, Raw: make([]byte, 192),
+					}}, Outputs: []string{"x"},
+				})
+				if err != nil {
+					b.Fatal(err)
+				}
+				request := weft.NewRequest("Predict")
+				if err := request.Take(mem.BufferSlice{mem.SliceBuffer(data)}); err != nil {
+					b.Fatal(err)
+				}
+				answer, err := calls.Run(b.Context(), request)
+				if err != nil {
+					b.Fatal(err)
+				}
+				answer.(*transport.Encoded).Pieces().Free()
+			}
+		})
 	}
 }

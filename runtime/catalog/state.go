@@ -30,6 +30,15 @@ func (s *EpisodeState) Fills(input int) bool {
 		(input == s.Start || slices.ContainsFunc(s.Inputs, func(in StateInput) bool { return in.Input == input }))
 }
 
+// Filled returns how many inputs Fills is true of.
+func (s *EpisodeState) Filled() int {
+	n := len(s.Inputs)
+	if s.Start >= 0 {
+		n++
+	}
+	return n
+}
+
 // StateInput is an input that the server fills.
 type StateInput struct {
 	Input int // its place in Signature.Inputs

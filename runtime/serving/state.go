@@ -196,6 +196,10 @@ const maxStateRow = 1 << 26
 // add keeps an input whose rows have a shape, of sizes that are known or vary.
 func (f *finder) add(key string, in catalog.StateInput, row tensor.Shape) {
 	spec := &f.sig.Inputs[in.Input]
+	if spec.Variable != nil {
+		f.faults.Addf(key, "expected an input outside batching.variable_dims: it would be kept with the padding of a batch")
+		return
+	}
 	least := slices.Clone(row)
 	for d, n := range least {
 		least[d] = max(n, 0) // a cache begins empty

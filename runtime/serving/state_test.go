@@ -28,11 +28,13 @@ func along(dim int, name string, dtype tensor.DType, shape ...int64) tensor.Spec
 // recurrent is a model with all kinds of state, and of what is none.
 func recurrent() *tensor.Signature {
 	const f, open, none = tensor.Float32, tensor.Unknown, tensor.NoBatch
+	past := along(0, "last", f, open, 2, 3)
+	past.Variable = &tensor.Variable{Dim: 1}
 	return &tensor.Signature{
 		Inputs: []tensor.Spec{
 			along(0, "obs", f, open, 2), along(1, "h", f, 2, open, 3), along(0, "c", tensor.Float16, open, 2),
 			along(0, "cache", f, open, 4, open, 8), along(0, "stack", f, open, 3, 2), along(0, "flat", f, open, 6),
-			along(0, "last", f, open, 2, 3), along(0, "first", tensor.Bool, open, 1), along(none, "step", tensor.Int64),
+			past, along(0, "first", tensor.Bool, open, 1), along(none, "step", tensor.Int64),
 			along(0, "text", tensor.String, open), along(0, "any", f, open, open), along(0, "vast", f, open, 1<<40, 1<<40),
 			along(0, "past", f, open, open, open),
 		},
@@ -173,6 +175,7 @@ func TestStateFaults(t *testing.T) {
 		{`pairs: [{input: stack, output: act}]`, `state.pairs[0]: expected one shape but for the rows: the input is [?,3,2], the output [?,2]`},
 		{`pairs: [{input: obs, output: more}]`, `state.pairs[0]: expected one shape but for the rows: the input is [?,2], the output [?,2,1]`},
 		{`pairs: [{input: vast, output: wide}]`, `state.pairs[0]: expected at most 67108864 elements in a row: the input is [?,1099511627776,1099511627776]`},
+		{`pairs: [{input: last, output: now}]`, `state.pairs[0]: expected an input outside batching.variable_dims`},
 		{`windows: [{input: stack, of: ops, steps: 3}]`, `state.windows[0].of: the model has no such input or output; expected one of obs, `},
 		{`windows: [{input: stack, of: stepd, steps: 3}]`, `found "stepd"; did you mean "step"?`},
 		{`windows: [{input: stack, of: bias, steps: 3}]`, `state.windows[0].of: expected an input that each request has`},

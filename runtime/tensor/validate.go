@@ -20,12 +20,17 @@ func (e *FieldError) Error() string {
 // Rows checks inputs, given in the signature's order, against the signature and returns how many rows they bring: the
 // common size of the batch dimensions, which may be 0, or 1 where no input has one. Data must already agree with each
 // tensor's own shape (see Tensor.Check). The error is a *FieldError.
-func (s *Signature) Rows(inputs []Tensor) (int, error) {
+func (s *Signature) Rows(inputs []Tensor) (int, error) { return s.rows(inputs, false) }
+
+// RowsOfSome is Rows where some inputs, which are Invalid, are not there yet.
+func (s *Signature) RowsOfSome(inputs []Tensor) (int, error) { return s.rows(inputs, true) }
+
+func (s *Signature) rows(inputs []Tensor, some bool) (int, error) {
 	rows := int64(-1)
 	from := ""
 	for i, in := range inputs {
 		spec, optional := s.Takes(i)
-		if optional && in.DType == Invalid {
+		if (optional || some) && in.DType == Invalid {
 			continue
 		}
 		if in.DType != spec.DType {

@@ -46,7 +46,7 @@ func (s *Signature) checkVariable(i int, inputs []Tensor) error {
 			fmt.Sprintf("%d in %v", n, inputs[i].Shape),
 		}
 	}
-	if like := s.Inputs[v.Like]; inputs[v.Like].Shape[like.Variable.Dim] != n {
+	if like := s.Inputs[v.Like]; inputs[v.Like].DType != Invalid && inputs[v.Like].Shape[like.Variable.Dim] != n {
 		return &FieldError{
 			field, fmt.Sprintf("%d elements in dimension %d, as input %q brings",
 				inputs[v.Like].Shape[like.Variable.Dim], v.Dim, like.Name),

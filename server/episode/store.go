@@ -170,12 +170,12 @@ func (s *Store) Enter(ctx context.Context, a *Ask) (*Turn, error) {
 		case e == nil:
 			return nil, nil
 		case began:
-			return &Turn{store: s, of: e, ask: a, Fresh: true}, nil
+			return &Turn{store: s, of: e, ask: *a, Fresh: true}, nil
 		}
 		if err := a.wait(ctx, e.turn); err != nil {
 			return nil, err
 		}
-		t := &Turn{store: s, of: e, ask: a}
+		t := &Turn{store: s, of: e, ask: *a}
 		again, err := t.take()
 		if err == nil && !again {
 			return t, nil

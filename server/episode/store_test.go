@@ -47,7 +47,7 @@ func do(t *testing.T, s *episode.Store, a *episode.Ask, gives int, value byte, l
 	if err != nil || turn == nil {
 		return 0, err
 	}
-	defer turn.Leave()
+	defer turn.Leave(nil)
 	inputs := make([]tensor.Tensor, 1)
 	turn.Fill(inputs)
 	if gives == 0 { // it failed
@@ -156,7 +156,7 @@ func TestEndOfAStream(t *testing.T) {
 		if err := turn.Commit(make([]tensor.Tensor, 1), []tensor.Tensor{bytesOf(8, 2)}, nil, false); err != nil {
 			t.Error(err)
 		}
-		turn.Leave()
+		turn.Leave(nil)
 		ended := episode.Ending{Model: "m", Why: episode.WithStream}
 		if c := s.Counts(); c.Live["m"] != 1 || c.Bytes != 8+512 || c.Ended[ended] != 2 {
 			t.Errorf("there are %+v", c)
@@ -198,12 +198,12 @@ func TestGivenUpInLine(t *testing.T) {
 				if err := turn.Commit(inputs, []tensor.Tensor{bytesOf(8, i)}, nil, false); err != nil {
 					t.Error(err)
 				}
-				turn.Leave()
+				turn.Leave(nil)
 			}()
 			synctest.Wait()
 		}
 		time.Sleep(2 * time.Second)
-		turn.Leave()
+		turn.Leave(nil)
 		synctest.Wait()
 		if string(order) != "\x01\x01\x02\x04\x05\x07" {
 			t.Errorf("they began with %q", order)

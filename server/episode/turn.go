@@ -14,7 +14,7 @@ import (
 type Turn struct {
 	store *Store
 	of    *session
-	ask   *Ask
+	ask   Ask
 	state []tensor.Tensor // that it begins with, where it is not fresh
 	// Of Commit: what was there before, and whether no further step comes.
 	before          past
@@ -30,14 +30,13 @@ type Turn struct {
 
 // take looks at the episode now that it is this step's turn. again: it is gone, and is to be looked for again.
 func (t *Turn) take() (again bool, err error) {
-	s, e, a := t.store, t.of, t.ask
+	s, e, a := t.store, t.of, &t.ask
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e.gone {
 		return true, nil
 	}
 	e.used = time.Now()
-	stale := &StaleError{Key: a.Key, Step: a.Step, Latest: e.step}
 	switch {
 	case a.Step > 0 && a.Step == e.step && (!a.Begin || e.step == e.first):
 		t.Kept = e.answer
@@ -48,12 +47,12 @@ func (t *Turn) take() (again bool, err error) {
 	case e.over != "":
 		return false, &LostError{Key: a.Key, Why: e.over}
 	case a.Begin && a.Step > 0 && a.Step == e.first: // it may be a late copy of the first request
-		return false, stale
+		return false, &StaleError{Key: a.Key, Step: a.Step, Latest: e.step}
 	case a.Begin:
 		t.Fresh = true
 		return false, nil
 	case a.Step > 0 && a.Step < e.step:
-		return false, stale
+		return false, &StaleError{Key: a.Key, Step: a.Step, Latest: e.step}
 	case a.Step == 0 && e.step > 0:
 		return false, &tensor.FieldError{Field: "step", Want: "a number, as the steps before have", Got: "none"}
 	}
@@ -218,23 +217,24 @@ func flag(spec *tensor.Spec, rows int, is bool) tensor.Tensor {
 }
 
 // Commit puts the state after the step in the place of the one before; Revert undoes it until Leave. inputs are what it
-// ran with; outputs are those of EpisodeState.Inputs, the zero value where one has none. answer is kept for retries if
-// the step has a number. last: no further step comes. After an error, a *FullError, nothing has changed.
+// ran with; outputs, which the turn takes over, are those of EpisodeState.Inputs, the zero value where one has none.
+// answer is kept for retries if the step has a number. last: no further step comes. After an error, a *FullError,
+// nothing has changed.
 func (t *Turn) Commit(inputs, outputs []tensor.Tensor, answer *Answer, last bool) error {
-	a := t.ask
+	a := &t.ask
 	next := past{of: a.Version, rows: a.Rows, step: a.Step, answered: true}
 	if a.Step > 0 {
 		next.answer = answer
 	}
-	for i, in := range a.Version.EpisodeState.Inputs {
-		switch {
-		case last: // nobody is going to ask for it
-		case in.Output < 0:
-			next.state = append(next.state, inputs[in.Input].Clone()) // it may be the caller's memory
-		case in.Window > 0:
-			next.state = append(next.state, pushed(inputs[in.Input], outputs[i], a.Rows))
-		default:
-			next.state = append(next.state, outputs[i])
+	if !last { // else nobody is going to ask for the state
+		next.state = outputs
+		for i, in := range a.Version.EpisodeState.Inputs {
+			switch {
+			case in.Output < 0:
+				outputs[i] = inputs[in.Input].Clone() // it may be the caller's memory
+			case in.Window > 0:
+				outputs[i] = pushed(inputs[in.Input], outputs[i], a.Rows)
+			}
 		}
 	}
 	s, e := t.store, t.of
@@ -281,8 +281,10 @@ func (t *Turn) End() {
 	t.store.endLocked(t.of, ByRequest)
 }
 
-// Leave gives the turn to the next step. An episode whose first step was not answered is not there.
-func (t *Turn) Leave() {
+// Leave gives the turn to the next step. An episode whose first step was not answered is not there. The state that was
+// replaced goes back to the memory that outputs are of, unless that is nil: nobody reads the inputs of the step any
+// more.
+func (t *Turn) Leave(memory tensor.Memory) {
 	s, e := t.store, t.of
 	s.mu.Lock()
 	if t.committed && t.Fresh && t.before.answered {
@@ -302,6 +304,11 @@ func (t *Turn) Leave() {
 	}
 	s.mu.Unlock()
 	t.release()
+	if t.committed && memory != nil {
+		for i := range t.before.state {
+			memory.Put(&t.before.state[i].Data)
+		}
+	}
 }
 
 func (t *Turn) release() { t.of.turn <- struct{}{} }

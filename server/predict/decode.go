@@ -27,16 +27,23 @@ func decode(req *Request, v *catalog.Version, call *catalog.Call) (err error) {
 
 // complete checks a call that has all its inputs.
 func complete(req *Request, call *catalog.Call) (err error) {
-	sig := call.Version.Signature
-	if call.Rows, err = sig.Rows(call.Inputs); err != nil {
+	if call.Rows, err = call.Version.Signature.Rows(call.Inputs); err != nil {
 		return err
 	}
+	return cmp.Or(checkRows(req, call), checkOutputs(req, call))
+}
+
+// checkRows refuses inputs that bring too many rows.
+func checkRows(req *Request, call *catalog.Call) error {
+	sig := call.Version.Signature
 	for i := range sig.Inputs {
-		if err := req.CheckRows(&sig.Inputs[i], call.Inputs[i].Shape); err != nil {
-			return inInput(sig.Inputs[i].Name, err)
+		if in := &call.Inputs[i]; in.DType != tensor.Invalid {
+			if err := req.CheckRows(&sig.Inputs[i], in.Shape); err != nil {
+				return inInput(sig.Inputs[i].Name, err)
+			}
 		}
 	}
-	return checkOutputs(req, call)
+	return nil
 }
 
 // CheckRows refuses the shape of an input that brings more rows than the version takes, which the input accepts
@@ -77,15 +84,13 @@ func decodeInputs(req *Request, call *catalog.Call) (err error) {
 	}
 	var came map[string]bool
 	needed := len(sig.Inputs)
+	if req.Episode != "" && v.EpisodeState != nil && req.Inputs != needed-v.EpisodeState.Filled() {
+		came = req.names() // it may bring some that the server would fill
+	}
 	for i := range sig.Inputs {
-		if req.fills(v, i) {
-			if came == nil {
-				came = req.names()
-			}
-			if !came[sig.Inputs[i].Name] {
-				needed--
-				continue
-			}
+		if req.fills(v, i) && !came[sig.Inputs[i].Name] {
+			needed--
+			continue
 		}
 		if call.Inputs[i], err = decodeInput(req, v, &sig.Inputs[i]); err != nil {
 			return err

@@ -19,12 +19,6 @@ func (r *Request) fills(v *catalog.Version, i int) bool {
 	return r.Episode != "" && v.EpisodeState.Fills(i)
 }
 
-// turn is a request's turn in its episode.
-type turn struct {
-	*episode.Turn
-	wanted int // how many of the outputs that are run are for the caller
-}
-
 // enterEpisode waits for the request's turn in its episode, where the version keeps the state of episodes. leaveEpisode
 // must follow. The flight has no turn then if there is no state to keep.
 func (p *Pipeline) enterEpisode(ctx context.Context, f *flight) error {
@@ -40,7 +34,7 @@ func (p *Pipeline) enterEpisode(ctx context.Context, f *flight) error {
 	if call.Limit.IsZero() && v.MaxLatency > 0 {
 		call.Limit = time.Now().Add(v.MaxLatency)
 	}
-	ask := &episode.Ask{
+	ask := episode.Ask{
 		Key:     episode.Key{Identity: req.caller(), Model: v.Model, Episode: req.Episode},
 		Version: v, Begin: req.BeginEpisode, Step: req.Step, Rows: rows, Brought: true,
 		Stream: req.StreamID, After: req.After, Limit: call.Limit, Late: sharedsched.ErrExpired,
@@ -49,13 +43,14 @@ func (p *Pipeline) enterEpisode(ctx context.Context, f *flight) error {
 		ask.Brought = ask.Brought && call.Inputs[in.Input].DType != tensor.Invalid
 	}
 	if call.Wanted == nil { // the state is for the caller, too, where it is from there
+		call.Wanted = make([]int, 0, len(v.Signature.Outputs))
 		for o := range v.Signature.Outputs {
 			if ask.Brought || !isState(v, o) {
 				call.Wanted = append(call.Wanted, o)
 			}
 		}
 	}
-	entered, err := p.config.Episodes.Enter(ctx, ask)
+	entered, err := p.config.Episodes.Enter(ctx, &ask)
 	switch {
 	case err != nil:
 		return err
@@ -63,7 +58,7 @@ func (p *Pipeline) enterEpisode(ctx context.Context, f *flight) error {
 		episode.FillStart(v, call.Inputs, rows, false)
 		return nil
 	}
-	f.turn = &turn{Turn: entered}
+	f.turn = entered
 	if f.turn.Kept == nil {
 		f.result.Skipped = entered.Skipped
 		entered.Fill(call.Inputs)
@@ -74,33 +69,15 @@ func (p *Pipeline) enterEpisode(ctx context.Context, f *flight) error {
 // broughtRows checks the inputs that a request brings, where the server fills the others, and returns how many rows
 // they have; 1 where none of them has rows. The error is a *tensor.FieldError.
 func broughtRows(req *Request, call *catalog.Call) (int, error) {
-	const few = 4
-	sig := tensor.Signature{Inputs: make([]tensor.Spec, 0, few)}
-	inputs := make([]tensor.Tensor, 0, few)
-	rows := false
-	for i, in := range call.Inputs[:len(call.Version.Signature.Inputs)] {
-		if in.DType == tensor.Invalid {
-			continue
-		}
-		spec := call.Version.Signature.Inputs[i]
-		sig.Inputs, inputs = append(sig.Inputs, spec), append(inputs, in)
-		rows = rows || spec.BatchDim != tensor.NoBatch
-	}
-	n, err := sig.Rows(inputs)
+	sig := call.Version.Signature
+	n, err := sig.RowsOfSome(call.Inputs)
 	switch {
 	case err != nil:
 		return 0, err
-	case !rows:
-		return 1, nil
 	case n == 0:
 		return 0, &tensor.FieldError{Field: "inputs", Want: "a row at least, for the state of an episode", Got: "none"}
 	}
-	for i := range sig.Inputs {
-		if err := req.CheckRows(&sig.Inputs[i], inputs[i].Shape); err != nil {
-			return 0, inInput(sig.Inputs[i].Name, err)
-		}
-	}
-	return n, nil
+	return n, checkRows(req, call)
 }
 
 func isState(v *catalog.Version, output int) bool {
@@ -109,15 +86,16 @@ func isState(v *catalog.Version, output int) bool {
 	})
 }
 
-// leaveEpisode gives the turn to the next request of the episode. Without an answer the state is as it was.
-func (f *flight) leaveEpisode(err error) {
+// leaveEpisode gives the turn to the next request of the episode. Without an answer the state is as it was. The inputs
+// must not be read any more.
+func (f *flight) leaveEpisode(memory tensor.Memory, err error) {
 	if f.turn == nil {
 		return
 	}
 	if err != nil {
 		f.turn.Revert()
 	}
-	f.turn.Leave()
+	f.turn.Leave(memory)
 	f.turn = nil
 }
 
@@ -140,33 +118,35 @@ func (p *Pipeline) repeatStep(f *flight) error {
 }
 
 // extend has the outputs that are state run, too.
-func (t *turn) extend(call *catalog.Call) {
-	t.wanted = len(call.Wanted)
+func (f *flight) extend() {
+	call := &f.call
+	f.shown = len(call.Wanted)
 	for _, in := range call.Version.EpisodeState.Inputs {
 		if in.Output >= 0 && !slices.Contains(call.Wanted, in.Output) {
-			call.Wanted = append(slices.Clip(call.Wanted), in.Output)
+			call.Wanted = append(call.Wanted, in.Output)
 		}
 	}
 }
 
 // commit puts the state of an answered request in the place of the one before, and leaves the call with what is for the
 // caller, whose memory is used again.
-func (t *turn) commit(req *Request, call *catalog.Call) error {
+func (f *flight) commit() error {
+	call := &f.call
 	outputs := make([]tensor.Tensor, len(call.Version.EpisodeState.Inputs))
 	for i, in := range call.Version.EpisodeState.Inputs {
 		if in.Output >= 0 {
 			at := slices.Index(call.Wanted, in.Output)
-			if outputs[i] = call.Results[at]; at < t.wanted {
+			if outputs[i] = call.Results[at]; at < f.shown {
 				outputs[i] = outputs[i].Clone()
 			}
 		}
 	}
-	call.Wanted, call.Results = call.Wanted[:t.wanted], call.Results[:t.wanted]
+	call.Wanted, call.Results = call.Wanted[:f.shown], call.Results[:f.shown]
 	var kept *episode.Answer
-	if req.Step > 0 {
+	if f.req.Step > 0 {
 		kept = &episode.Answer{Version: call.Version, Wanted: call.Wanted, Results: cloned(call.Results)}
 	}
-	return t.Commit(call.Inputs, outputs, kept, req.EndOfEpisode)
+	return f.turn.Commit(call.Inputs, outputs, kept, f.req.EndOfEpisode)
 }
 
 func cloned(all []tensor.Tensor) []tensor.Tensor {

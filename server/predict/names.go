@@ -88,15 +88,16 @@ func wantedOutputs(sig *tensor.Signature, names []string) ([]int, error) {
 	}
 	wanted := make([]int, len(names))
 	for i, name := range names {
-		field := fmt.Sprintf("outputs[%d]", i)
 		if wanted[i] = sig.Output(name); wanted[i] < 0 {
 			return nil, &tensor.FieldError{
-				Field: field, Want: "one of " + specNames(sig.Outputs), Got: routing.Quote(name),
+				Field: outputField(i), Want: "one of " + specNames(sig.Outputs), Got: routing.Quote(name),
 			}
 		}
 		if slices.Contains(wanted[:i], wanted[i]) {
-			return nil, &tensor.FieldError{Field: field, Want: "each output once", Got: routing.Quote(name) + " again"}
+			return nil, &tensor.FieldError{Field: outputField(i), Want: "each output once", Got: routing.Quote(name) + " again"}
 		}
 	}
 	return wanted, nil
 }
+
+func outputField(i int) string { return fmt.Sprintf("outputs[%d]", i) }

@@ -143,9 +143,9 @@ func (p *Pipeline) Predict(ctx context.Context, req *Request) (at Place, err err
 		if caught := Recovered(ctx, p.config.Logger, "Predict", recover()); caught != nil {
 			err = caught
 		}
-		f.leaveEpisode(err)
 		at = f.result.Place
 		p.ended(ctx, f, err)
+		f.leaveEpisode(p.config.Memory, err)
 	}()
 	if err := p.gate.enterRequest(); err != nil {
 		return at, err
@@ -157,7 +157,7 @@ func (p *Pipeline) Predict(ctx context.Context, req *Request) (at Place, err err
 	for tries := 0; ; tries++ {
 		err = p.try(ctx, f)
 		if err != nil {
-			f.leaveEpisode(err)
+			f.leaveEpisode(p.config.Memory, err)
 		}
 		if !errors.Is(err, catalog.ErrNotReady) || tries == maxReroutes {
 			break
@@ -191,7 +191,8 @@ type flight struct {
 	result Result
 	drawn  bool
 	routed time.Time
-	turn   *turn // nil: there is no state to keep, or it has given it up
+	turn   *episode.Turn // nil: there is no state to keep, or it has given it up
+	shown  int           // how many of the outputs that are run are for the caller, where there is a turn
 	// excused: that the request failed says nothing of the version. proven: another version answers it.
 	excused, proven bool
 }
@@ -222,7 +223,7 @@ func (p *Pipeline) try(ctx context.Context, f *flight) error {
 		return refused(err)
 	}
 	if f.turn != nil {
-		f.turn.extend(&f.call)
+		f.extend()
 	}
 	f.call.Memory, f.call.Traced = p.config.Memory, f.req.trace != nil
 	if err := context.Cause(ctx); err != nil {
@@ -235,7 +236,7 @@ func (p *Pipeline) try(ctx context.Context, f *flight) error {
 		err = p.tryElsewhere(ctx, f, err)
 	}
 	if err == nil && f.turn != nil {
-		err = f.turn.commit(f.req, &f.call)
+		err = f.commit()
 	}
 	f.observed.returned = f.req.moment()
 	if p.judge(f, err); err != nil {
