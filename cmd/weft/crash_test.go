@@ -72,6 +72,20 @@ func (k known) end(state string) known {
 	return k
 }
 
+// selfAsWeft returns the path of this program by the name weft, by which it is that.
+func selfAsWeft(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "weft")
+	itself, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(itself, program); err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
+
 // victim is a server in a process of its own.
 type victim struct {
 	process     *exec.Cmd
@@ -80,10 +94,10 @@ type victim struct {
 	state       string        // its state directory
 }
 
-func startVictim(t *testing.T, program, repository string) *victim {
+func startVictim(t *testing.T, program, repository, listen string) *victim {
 	t.Helper()
 	v := &victim{drained: make(chan struct{}), state: filepath.Join(repository, ".weft-state")}
-	v.process = exec.CommandContext(t.Context(), program, "serve", repository, "--listen=127.0.0.1:0", "--http=",
+	v.process = exec.CommandContext(t.Context(), program, "serve", repository, "--listen="+listen, "--http=",
 		"--admin-listen=127.0.0.1:0",
 		"--log-format=json", "--watch-interval=0")
 	v.process.Env = append(os.Environ(), "OTEL_TRACES_EXPORTER=none", "OTEL_METRICS_EXPORTER=none")
@@ -372,14 +386,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		t.Skip("it takes 4 seconds")
 	}
 	kills := weftest.Times(10, 30)
-	repository, program := t.TempDir(), filepath.Join(t.TempDir(), "weft")
-	itself, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(itself, program); err != nil {
-		t.Fatal(err)
-	}
+	repository, program := t.TempDir(), selfAsWeft(t)
 	for version := 1; version <= 3; version++ {
 		weftest.AddVersion(t, repository, "walker", version)
 	}
@@ -399,7 +406,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		if len(entries) == 3 {
 			litter++
 		}
-		v := startVictim(t, program, repository)
+		v := startVictim(t, program, repository, "127.0.0.1:0")
 		now := v.decided(t)
 		switch isOld, isNew := same(before, now), same(during.after, now); {
 		case isNew && !isOld:
