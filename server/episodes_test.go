@@ -24,7 +24,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// recurrent is a model with x, the state h, a window of the last three x, and first, which is 1 in the first step.
+// recurrent is a model with x, the state h, a window of the last three x, first, which is 1 in the first step, and a
+// window of two values of itself.
 func recurrent(number int64) *catalog.Version {
 	spec := func(name string, shape ...int64) tensor.Spec {
 		return tensor.Spec{Name: name, DType: tensor.Int64, Shape: append(tensor.Shape{tensor.Unknown}, shape...)}
@@ -33,7 +34,7 @@ func recurrent(number int64) *catalog.Version {
 		Model: "gru", Number: number, State: catalog.Ready, Device: "cpu", Provider: "cpu",
 		Digest: strconv.FormatInt(number, 10),
 		Signature: &tensor.Signature{
-			Inputs:  []tensor.Spec{spec("x", 1), spec("h", 2), spec("past", 3), spec("first")},
+			Inputs:  []tensor.Spec{spec("x", 1), spec("h", 2), spec("past", 3), spec("first"), spec("seen", 2)},
 			Outputs: []tensor.Spec{spec("y", 1), spec("hn", 2)},
 		},
 		Batching: catalog.Batching{Batched: true, MaxBatchSize: 64, MaxRequestRows: 100, MaxQueue: 1000},
@@ -41,6 +42,7 @@ func recurrent(number int64) *catalog.Version {
 			Inputs: []catalog.StateInput{
 				{Input: 1, Output: 1, Initial: ints(tensor.Shape{1, 2}, 7, 8)},
 				{Input: 2, Output: -1, Window: 3, Of: 0, Initial: ints(tensor.Shape{1, 3}, 0, 0, 0)},
+				{Input: 4, Output: -1, Window: 2, Of: 4, Initial: ints(tensor.Shape{1, 2}, 5, 6)},
 			},
 			Start: 3, MaxEpisodes: 1000, Idle: time.Hour,
 		},
@@ -66,38 +68,39 @@ func intsOf(data []byte) (all []int64) {
 type memory struct {
 	h    [2]int64
 	past [3]int64
+	seen [2]int64
 	done bool // a step
 }
 
-func begun() memory { return memory{h: [2]int64{7, 8}} }
+func begun() memory { return memory{h: [2]int64{7, 8}, seen: [2]int64{5, 6}} }
 
-// step is the model of one row; past has x already.
-func step(x int64, h [2]int64, past []int64, first int64) (y int64, hn [2]int64) {
+// step is the model of one row; past and seen have x already.
+func step(x int64, h [2]int64, past, seen []int64, first int64) (y int64, hn [2]int64) {
 	hn = [2]int64{h[0]*31 + x, h[1]*37 - x + first*1000}
-	return hn[0] ^ hn[1] + past[0]*3 + past[1]*5 + past[2]*7, hn
+	return hn[0] ^ hn[1] + past[0]*3 + past[1]*5 + past[2]*7 + seen[0]*9 - seen[1]*11, hn
 }
 
 // next does a step by itself.
 func (m *memory) next(x int64) (y int64) {
-	m.past = [3]int64{m.past[1], m.past[2], x}
+	m.past, m.seen = [3]int64{m.past[1], m.past[2], x}, [2]int64{m.seen[1], x}
 	first := int64(1)
 	if m.done {
 		first = 0
 	}
-	y, m.h = step(x, m.h, m.past[:], first)
+	y, m.h = step(x, m.h, m.past[:], m.seen[:], first)
 	m.done = true
 	return y
 }
 
 // runRecurrent is Models.Predict.
 func runRecurrent(call *catalog.Call) {
-	var in [4][]int64
+	var in [5][]int64
 	for i := range in {
 		in[i] = intsOf(call.Inputs[i].Clone().Data)
 	}
 	var y, hn []int64
 	for r := range call.Rows {
-		one, next := step(in[0][r], [2]int64(in[1][2*r:]), in[2][3*r:3*r+3], in[3][r])
+		one, next := step(in[0][r], [2]int64(in[1][2*r:]), in[2][3*r:3*r+3], in[4][2*r:2*r+2], in[3][r])
 		y, hn = append(y, one), append(hn, next[:]...)
 	}
 	all := []tensor.Tensor{ints(tensor.Shape{int64(call.Rows), 1}, y...), ints(tensor.Shape{int64(call.Rows), 2}, hn...)}
@@ -107,11 +110,12 @@ func runRecurrent(call *catalog.Call) {
 }
 
 func observe(episode string, n uint64, x ...int64) *weftv1.PredictRequest {
+	values := &weftv1.Tensor{
+		Dtype: weftv1.DataType_DATA_TYPE_INT64, Shape: []int64{int64(len(x)), 1}, Raw: ints(nil, x...).Data,
+	}
 	return &weftv1.PredictRequest{
 		Model: &weftv1.ModelSpec{Name: "gru"}, EpisodeId: episode, Step: n,
-		Inputs: map[string]*weftv1.Tensor{"x": {
-			Dtype: weftv1.DataType_DATA_TYPE_INT64, Shape: []int64{int64(len(x)), 1}, Raw: ints(nil, x...).Data,
-		}},
+		Inputs:         map[string]*weftv1.Tensor{"x": values, "seen": values},
 		OutputEncoding: weftv1.OutputEncoding_OUTPUT_ENCODING_RAW,
 	}
 }
@@ -254,7 +258,7 @@ func TestEpisodeFromACheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept := about.GetModel().GetVersions()[0].GetKeptInputs()
-	if got := fmt.Sprint(kept); len(kept) != 2 || kept[0].GetOutput() != "hn" || kept[0].GetRowBytes() != 16 ||
+	if got := fmt.Sprint(kept); len(kept) != 3 || kept[0].GetOutput() != "hn" || kept[0].GetRowBytes() != 16 ||
 		kept[1].GetInput() != "past" || kept[1].GetWindow() != 3 {
 		t.Errorf("GetModel says that it keeps %s", got)
 	}
@@ -277,8 +281,8 @@ func TestEpisodeFromACheckpoint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The window begins anew. The mark of the first step does not: the model would forget the state that was sent.
-	a.past, b.past = [3]int64{}, [3]int64{}
+	// The windows begin anew. The mark of the first step does not: the model would forget the state that was sent.
+	a.past, b.past, a.seen, b.seen = [3]int64{}, [3]int64{}, begun().seen, begun().seen
 	if got := intsOf(answer.GetOutputs()["y"].GetRaw()); !slices.Equal(got, []int64{a.next(7), b.next(8)}) {
 		t.Errorf("elsewhere y is %v", got)
 	}
@@ -301,7 +305,7 @@ func TestOddSteps(t *testing.T) {
 	v.Signature.Inputs = append(v.Signature.Inputs, tensor.Spec{
 		Name: "u", DType: tensor.Int64, Shape: tensor.Shape{tensor.Unknown, 1},
 	})
-	v.EpisodeState.Inputs[1].Of = 4
+	v.EpisodeState.Inputs[1].Of = 5
 	v.Batching.MaxRequestRows = 10
 	store := episode.NewStore(episode.Config{Memory: 1 << 20})
 	h := servertest.New(t, server.Config{Episodes: store, Recorder: reader{}, MaxMessageBytes: 4096})
@@ -348,13 +352,17 @@ func TestOddSteps(t *testing.T) {
 	good(1, 4, func(q *weftv1.PredictRequest) { q.BeginEpisode = true })
 	bad(2, codes.InvalidArgument, `inputs["u"].shape`, rows(5))
 	bad(2, codes.InvalidArgument, "at most 10 rows", func(q *weftv1.PredictRequest) {
-		q.Inputs["x"] = observe("", 0, make([]int64, 11)...).GetInputs()["x"]
+		q.Inputs = observe("", 0, make([]int64, 11)...).GetInputs()
 		q.Inputs["u"] = q.GetInputs()["x"]
 	})
 	bad(2, codes.InvalidArgument, "a row at least", func(q *weftv1.PredictRequest) {
-		q.Inputs["x"] = observe("", 0).GetInputs()["x"]
+		q.Inputs = observe("", 0).GetInputs()
 		q.Inputs["u"] = q.GetInputs()["x"]
 	})
+	bad(2, codes.InvalidArgument, `inputs["seen"].shape: expected 1 rows in dimension 0`, func(q *weftv1.PredictRequest) {
+		q.Inputs["seen"] = observe("", 0, 1, 2).GetInputs()["x"]
+	})
+	bad(2, codes.InvalidArgument, `inputs["seen"]`, func(q *weftv1.PredictRequest) { delete(q.GetInputs(), "seen") })
 	bad(0, codes.InvalidArgument, "step: expected a number", nil)
 	large = true
 	bad(2, codes.ResourceExhausted, "the answer takes 8036 bytes", nil)
@@ -363,11 +371,16 @@ func TestOddSteps(t *testing.T) {
 	bad(2, codes.InvalidArgument, "outputs: expected the same", func(q *weftv1.PredictRequest) {
 		q.Outputs = []string{"hn"}
 	})
-	good(3, 6, nil)
+	alone.seen = [2]int64{3, 4} // a whole window takes the place of what there is
+	good(3, 6, func(q *weftv1.PredictRequest) {
+		q.Inputs["seen"] = &weftv1.Tensor{
+			Dtype: weftv1.DataType_DATA_TYPE_INT64, Shape: []int64{1, 2}, Raw: ints(nil, 4, 6).Data,
+		}
+	})
 
 	// Another version takes its place. The answer that is kept is the first one's.
 	next := recurrent(2)
-	next.Signature.Inputs = append(next.Signature.Inputs, v.Signature.Inputs[4])
+	next.Signature.Inputs = append(next.Signature.Inputs, v.Signature.Inputs[5])
 	next.Signature.Optional = []tensor.Spec{{Name: "goal", DType: tensor.Int64, Shape: tensor.Shape{1}}}
 	h.Current.Store(servertest.SnapshotOf(2, &catalog.Model{Name: "gru", Versions: []*catalog.Version{v, next}}))
 	other := func(q *weftv1.PredictRequest) {

@@ -38,9 +38,9 @@ func inSequence(id string, x int64, parameters map[string]*inference.InferParame
 	return &inference.ModelInferRequest{
 		ModelName: "gru", Id: id, Parameters: parameters,
 		Inputs: []*inference.ModelInferRequest_InferInputTensor{
-			{Name: "x", Datatype: "INT64", Shape: []int64{1, 1}},
+			{Name: "x", Datatype: "INT64", Shape: []int64{1, 1}}, {Name: "seen", Datatype: "INT64", Shape: []int64{1, 1}},
 		},
-		RawInputContents: [][]byte{ints(nil, x).Data},
+		RawInputContents: [][]byte{ints(nil, x).Data, ints(nil, x).Data},
 	}
 }
 
@@ -142,8 +142,8 @@ func TestAStepThatIsGivenUp(t *testing.T) {
 func TestSequencesOverHTTP(t *testing.T) {
 	h, _ := recurrentHouse(t, 1)
 	ask := func(x int64, parameters string) string {
-		const form = `{"inputs": [{"name": "x", "datatype": "INT64", "shape": [1, 1], "data": [%d]}], "parameters": {%s}}`
-		body := fmt.Sprintf(form, x, parameters)
+		const input = `{"name": %q, "datatype": "INT64", "shape": [1, 1], "data": [%d]}`
+		body := fmt.Sprintf(`{"inputs": [`+input+", "+input+`], "parameters": {%s}}`, "x", x, "seen", x, parameters)
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v2/models/gru/infer", strings.NewReader(body))
 		w := httptest.NewRecorder()
 		h.Web().ServeHTTP(w, r)
@@ -194,7 +194,7 @@ func TestSequencesOverGRPC(t *testing.T) {
 	servertest.WantCode(t, ask("b", false, 0), codes.NotFound, "no state for episode")
 	servertest.WantCode(t, ask("b", true, 0), codes.ResourceExhausted, "state.max_episodes")
 	m, err := client.ModelMetadata(t.Context(), &inference.ModelMetadataRequest{Name: "gru"})
-	if err != nil || len(m.GetInputs()) != 1 || len(m.GetOutputs()) != 2 {
+	if err != nil || len(m.GetInputs()) != 2 || len(m.GetOutputs()) != 2 {
 		t.Errorf("%v, %v", m, err)
 	}
 	shown, err := client.ModelConfig(t.Context(), &inference.ModelConfigRequest{Name: "gru"})
@@ -204,12 +204,14 @@ func TestSequencesOverGRPC(t *testing.T) {
 	want := &inference.ModelConfig{}
 	if err := prototext.Unmarshal([]byte(`
 		input { name: "x" data_type: TYPE_INT64 dims: 1 }
+		input { name: "seen" data_type: TYPE_INT64 dims: 2 }
 		sequence_batching {
 			max_sequence_idle_microseconds: 3600000000
 			oldest { max_candidate_sequences: 1 }
 			control_input { name: "first" control { data_type: TYPE_INT64 } }
 			state { input_name: "h" output_name: "hn" data_type: TYPE_INT64 dims: 2 }
 			state { input_name: "past" data_type: TYPE_INT64 dims: 3 }
+			state { input_name: "seen" data_type: TYPE_INT64 dims: 2 }
 		}`), want); err != nil {
 		t.Fatal(err)
 	}

@@ -27,12 +27,19 @@ type EpisodeState struct {
 // Fills reports whether the server may fill an input, by its place in Signature.Inputs. A nil state fills none.
 func (s *EpisodeState) Fills(input int) bool {
 	return s != nil &&
-		(input == s.Start || slices.ContainsFunc(s.Inputs, func(in StateInput) bool { return in.Input == input }))
+		(input == s.Start || slices.ContainsFunc(s.Inputs, func(in StateInput) bool {
+			return in.Input == input && !in.ofItself()
+		}))
 }
 
 // Filled returns how many inputs Fills is true of.
 func (s *EpisodeState) Filled() int {
-	n := len(s.Inputs)
+	n := 0
+	for i := range s.Inputs {
+		if !s.Inputs[i].ofItself() {
+			n++
+		}
+	}
 	if s.Start >= 0 {
 		n++
 	}
@@ -47,10 +54,40 @@ type StateInput struct {
 	// Window is how many requests a window goes back, whose values lie one behind the other, the latest last; 0: it is
 	// none, but what the output was.
 	Window int
-	// Of is the place in Signature.Inputs of what a window is of, the present request included, if Output is -1.
+	// Of is the place in Signature.Inputs of what a window is of, the present request included, if Output is -1. It may
+	// be Input: a request brings the newest value there, or the whole window.
 	Of int
 	// Initial is one row of it in the first request: its shape has 1 where rows are, or it has no rows.
 	Initial tensor.Tensor
+}
+
+func (in *StateInput) ofItself() bool { return in.Output < 0 && in.Of == in.Input }
+
+// values returns the dimension of a window's spec along which its values lie.
+func values(spec *tensor.Spec) int {
+	if spec.BatchDim == tensor.NoBatch {
+		return 0
+	}
+	return spec.BatchDim + 1
+}
+
+// Takes returns what a request of an episode may bring as an input, by its place in Signature.Inputs: for a window of
+// itself also its newest value, so that their number is open. spec is that of the input.
+func (s *EpisodeState) Takes(input int, spec *tensor.Spec) *tensor.Spec {
+	for i := range s.Inputs {
+		if in := &s.Inputs[i]; in.Input == input && in.ofItself() {
+			loose := *spec
+			loose.Shape = spec.Shape.With(values(spec), tensor.Unknown)
+			return &loose
+		}
+	}
+	return spec
+}
+
+// Newest reports whether a tensor, which Takes accepts, brings only the newest value of a window of itself.
+func (in *StateInput) Newest(spec *tensor.Spec, t *tensor.Tensor) bool {
+	d := values(spec)
+	return in.ofItself() && t.DType != tensor.Invalid && t.Shape[d]*int64(in.Window) == spec.Shape[d]
 }
 
 // StateChange is a value of EpisodeState.OnChange.

@@ -53,8 +53,8 @@ type StatePair struct {
 type StateWindow struct {
 	Input string `yaml:"input"`
 	// Of is an input, whose latest value is that of the present request, or an output, whose latest is that of the request
-	// before.
-	Of string `yaml:"of"`
+	// before. "", the default: requests bring the latest value as the input itself.
+	Of string `yaml:"of,omitempty"`
 	// Steps is how many values it has, 1 to 65536.
 	Steps int `yaml:"steps"`
 }
@@ -159,6 +159,9 @@ func (s *State) check(faults *config.Faults) {
 	}
 	for i, w := range s.Windows {
 		key := fmt.Sprintf("state.windows[%d].of", i)
+		if w.Of == "" {
+			continue
+		}
 		if inputs[w.Of] != "" {
 			faults.Addf(key, "%q is set by the server, as %s says; expected an input of requests, or an output", w.Of,
 				inputs[w.Of])

@@ -137,6 +137,10 @@ func (f *finder) pair(key string, p *modelrepo.StatePair) {
 
 func (f *finder) window(key string, w *modelrepo.StateWindow) {
 	i := f.input(key+".input", w.Input)
+	if w.Of == "" {
+		f.stack(key, i, w.Steps)
+		return
+	}
 	of, o := f.sig.Input(w.Of), -1
 	among, kind := f.sig.Inputs, "input"
 	if of < 0 && !f.sig.Known(w.Of) {
@@ -166,6 +170,26 @@ func (f *finder) window(key string, w *modelrepo.StateWindow) {
 			tensor.Shape{int64(w.Steps) * elementsOf(one)}, without(row, in.BatchDim))
 	default:
 		f.add(key, catalog.StateInput{Input: i, Output: o, Window: w.Steps, Of: of}, row)
+	}
+}
+
+// stack keeps an input that is a window of what requests bring as that input.
+func (f *finder) stack(key string, i, steps int) {
+	if i < 0 {
+		return
+	}
+	in := &f.sig.Inputs[i]
+	row := rowOf(in)
+	values := without(row, in.BatchDim)
+	switch {
+	case in.BatchDim != f.rows():
+		f.faults.Addf(key, "expected %s (batching.batch_dim, batching.unbatched): the input has %s", alongDim(f.rows()),
+			alongDim(in.BatchDim))
+	case !row.Known() || len(values) == 0 || values[0]%int64(steps) != 0:
+		f.faults.Addf(key, "expected a row of the input to be values one behind the other, as many as steps: its first "+
+			"dimension a multiple of %d, and all sizes known; it is %v", steps, values)
+	default:
+		f.add(key, catalog.StateInput{Input: i, Output: -1, Window: steps, Of: i}, row)
 	}
 }
 

@@ -144,6 +144,10 @@ func TestStateWithoutRows(t *testing.T) {
 	if err != nil || len(got.Inputs[0].Initial.Data) != 24 || len(got.Inputs[1].Initial.Data) != 24 {
 		t.Errorf("%+v, %v", got, err)
 	}
+	got, err = resolve(t, t.TempDir(), "state: {windows: [{input: flat, steps: 3}, {input: stack, steps: 3}]}")
+	if err != nil || got.Inputs[0].Of != 4 || got.Inputs[1].Of != 5 || len(got.Inputs[1].Initial.Data) != 24 {
+		t.Errorf("windows of themselves: %+v, %v", got, err)
+	}
 }
 
 // TestStateFaults has what does not fit the model, with its places in model.yaml.
@@ -189,6 +193,10 @@ func TestStateFaults(t *testing.T) {
 		{`windows: [{input: stack, of: any, steps: 3}]`, `state.windows[0]: expected known sizes but for the rows: the input is [?,3,2], any is [?,?]`},
 		{`windows: [{input: stack, of: obs, steps: 4}]`, `state.windows[0]: expected a row of the input to be rows of obs one behind the other, as many as steps, such as [4,2] or [8]: it is [3,2]`},
 		{`windows: [{input: last, of: obs, steps: 3}]`, `state.windows[0]: expected a row of the input to be rows of obs one behind the other, as many as steps, such as [3,2] or [6]: it is [2,3]`},
+		{`windows: [{input: stack, steps: 2}]`, `state.windows[0]: expected a row of the input to be values one behind the other, as many as steps: its first dimension a multiple of 2, and all sizes known; it is [3,2]`},
+		{`windows: [{input: any, steps: 2}]`, `and all sizes known; it is [?]`},
+		{`windows: [{input: h, steps: 2}]`, `state.windows[0]: expected rows along dimension 0 (batching.batch_dim, batching.unbatched): the input has rows along dimension 1`},
+		{`windows: [{input: hh, steps: 2}]`, `state.windows[0].input: the model has no such input`},
 		{`{pairs: [{input: h, output: hn}], start: obs}`, `state.start: expected one number, true or false, or one for each row: the input is [?,2]`},
 		{`{pairs: [{input: h, output: hn}], start: text}`, `state.start: expected numbers, or true and false`},
 		{`{pairs: [{input: step, output: stepped}], initial: {step: 0.5}}`, `1:60: state.initial.step: expected a whole number that int64 holds, found "0.5"; expected a row of type int64 and the shape []`},

@@ -124,7 +124,9 @@ type Ask struct {
 	Rows    int
 	// Brought: the request brings all inputs that are kept.
 	Brought bool
-	Stream  any // that it came on; nil: on none
+	// Newest says which of the inputs that are kept are windows whose newest value the request brings; nil: none.
+	Newest []bool
+	Stream any // that it came on; nil: on none
 	// After is closed when the step before it on the stream was answered; nil: there is none.
 	After <-chan struct{}
 	// Limit is when Late is the answer to one that still waits for its turn; zero: never.

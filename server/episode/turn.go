@@ -149,18 +149,20 @@ func (t *Turn) Fill(inputs []tensor.Tensor) {
 	v, rows, begins := t.ask.Version, t.ask.Rows, t.Fresh
 	for i := range v.EpisodeState.Inputs {
 		in := &v.EpisodeState.Inputs[i]
-		if inputs[in.Input].DType != tensor.Invalid {
+		if newest := t.ask.Newest != nil && t.ask.Newest[i]; inputs[in.Input].DType != tensor.Invalid && !newest {
 			begins = false // a model that is told of a beginning puts away its state, and so what has been sent
 			continue
 		}
+		var kept tensor.Tensor
 		if t.Fresh {
-			inputs[in.Input] = initial(v, in, rows)
+			kept = initial(v, in, rows)
 		} else {
-			inputs[in.Input] = t.state[i]
+			kept = t.state[i]
 		}
 		if in.Output < 0 {
-			inputs[in.Input] = pushed(inputs[in.Input], inputs[in.Of], rows)
+			kept = pushed(kept, inputs[in.Of], rows)
 		}
+		inputs[in.Input] = kept
 	}
 	FillStart(v, inputs, rows, begins)
 }

@@ -30,14 +30,13 @@ func complete(req *Request, call *catalog.Call) (err error) {
 	if call.Rows, err = call.Version.Signature.Rows(call.Inputs); err != nil {
 		return err
 	}
-	return cmp.Or(checkRows(req, call), checkOutputs(req, call))
+	return cmp.Or(checkRows(req, call.Version.Signature, call.Inputs), checkOutputs(req, call))
 }
 
 // checkRows refuses inputs that bring too many rows.
-func checkRows(req *Request, call *catalog.Call) error {
-	sig := call.Version.Signature
+func checkRows(req *Request, sig *tensor.Signature, inputs []tensor.Tensor) error {
 	for i := range sig.Inputs {
-		if in := &call.Inputs[i]; in.DType != tensor.Invalid {
+		if in := &inputs[i]; in.DType != tensor.Invalid {
 			if err := req.CheckRows(&sig.Inputs[i], in.Shape); err != nil {
 				return inInput(sig.Inputs[i].Name, err)
 			}
@@ -92,7 +91,11 @@ func decodeInputs(req *Request, call *catalog.Call) (err error) {
 			needed--
 			continue
 		}
-		if call.Inputs[i], err = decodeInput(req, v, &sig.Inputs[i]); err != nil {
+		spec := &sig.Inputs[i]
+		if req.Episode != "" && v.EpisodeState != nil {
+			spec = v.EpisodeState.Takes(i, spec)
+		}
+		if call.Inputs[i], err = decodeInput(req, v, spec); err != nil {
 			return err
 		}
 	}

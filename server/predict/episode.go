@@ -27,7 +27,7 @@ func (p *Pipeline) enterEpisode(ctx context.Context, f *flight) error {
 	if v.EpisodeState == nil || req.Episode == "" {
 		return nil
 	}
-	rows, err := broughtRows(req, call)
+	rows, newest, err := brought(req, call)
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (p *Pipeline) enterEpisode(ctx context.Context, f *flight) error {
 	}
 	ask := episode.Ask{
 		Key:     episode.Key{Identity: req.caller(), Model: v.Model, Episode: req.Episode},
-		Version: v, Begin: req.BeginEpisode, Step: req.Step, Rows: rows, Brought: true,
+		Version: v, Begin: req.BeginEpisode, Step: req.Step, Rows: rows, Brought: newest == nil, Newest: newest,
 		Stream: req.StreamID, After: req.After, Limit: call.Limit, Late: sharedsched.ErrExpired,
 	}
 	for _, in := range v.EpisodeState.Inputs {
@@ -66,18 +66,40 @@ func (p *Pipeline) enterEpisode(ctx context.Context, f *flight) error {
 	return nil
 }
 
-// broughtRows checks the inputs that a request brings, where the server fills the others, and returns how many rows
-// they have; 1 where none of them has rows. The error is a *tensor.FieldError.
-func broughtRows(req *Request, call *catalog.Call) (int, error) {
-	sig := call.Version.Signature
-	n, err := sig.RowsOfSome(call.Inputs)
+// brought checks the inputs that a request brings, where the server fills the others, and returns how many rows they
+// have, 1 where none of them has rows, and which bring the newest value of a window, nil for none. The error is a
+// *tensor.FieldError.
+func brought(req *Request, call *catalog.Call) (rows int, newest []bool, err error) {
+	v := call.Version
+	inputs := call.Inputs
+	for i := range v.EpisodeState.Inputs {
+		in := &v.EpisodeState.Inputs[i]
+		if spec := &v.Signature.Inputs[in.Input]; in.Newest(spec, &inputs[in.Input]) {
+			if newest == nil {
+				newest, inputs = make([]bool, len(v.EpisodeState.Inputs)), slices.Clone(inputs)
+			}
+			newest[i] = true
+			inputs[in.Input].Shape = rowsOf(spec, inputs[in.Input].Shape) // the window is going to have as many
+		}
+	}
+	rows, err = v.Signature.RowsOfSome(inputs)
 	switch {
 	case err != nil:
-		return 0, err
-	case n == 0:
-		return 0, &tensor.FieldError{Field: "inputs", Want: "a row at least, for the state of an episode", Got: "none"}
+		return 0, nil, err
+	case rows == 0:
+		return 0, nil, &tensor.FieldError{
+			Field: "inputs", Want: "a row at least, for the state of an episode", Got: "none",
+		}
 	}
-	return n, checkRows(req, call)
+	return rows, newest, checkRows(req, v.Signature, inputs)
+}
+
+// rowsOf returns the shape of a tensor with a spec that has as many rows as another shape.
+func rowsOf(spec *tensor.Spec, shape tensor.Shape) tensor.Shape {
+	if spec.BatchDim == tensor.NoBatch {
+		return spec.Shape
+	}
+	return spec.Shape.With(spec.BatchDim, shape[spec.BatchDim])
 }
 
 func isState(v *catalog.Version, output int) bool {
