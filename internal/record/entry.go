@@ -25,6 +25,10 @@ type Entry struct {
 	Version int64  `json:"version,omitempty"`
 	Slot    string `json:"slot,omitempty"`
 	Episode string `json:"episode,omitempty"`
+	// State numbers the episode whose state the server kept, and Steps says how many of its steps were answered since it
+	// began, with this one; 0: it is a retry. The steps stand in this order. Both are 0 for a request that left no state.
+	State int64 `json:"state,omitempty"`
+	Steps int64 `json:"steps,omitempty"`
 
 	// How it was executed, as in weft.v1.ExecutionInfo; zero as far as it was not.
 	QueueUs       int64  `json:"queue_us,omitempty"`
@@ -90,6 +94,7 @@ func entryOf(r *predict.Recorded) Entry {
 	return Entry{
 		At: r.At, LimitUs: r.Limit.Microseconds(), Code: r.Code, Message: r.Message,
 		Model: r.Place.Model, Version: r.Place.Version, Slot: r.Place.Slot,
+		State: r.Episode, Steps: r.Steps,
 		Request: wire.RequestMessage(r), Response: wire.ResponseMessage(r),
 	}
 }

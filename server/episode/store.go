@@ -18,6 +18,7 @@ package episode
 import (
 	"context"
 	"maps"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -54,18 +55,23 @@ type Store struct {
 	lives map[string]int    // guarded by mu; by model; ended ones do not count
 	ended map[Ending]uint64 // guarded by mu
 	bytes int64             // guarded by mu
+	begun int64             // guarded by mu; the number of the latest session
 	sweep *time.Timer       // guarded by mu; nil: there is nothing to look at
 }
 
 // NewStore returns an empty Store.
 func NewStore(c Config) *Store {
-	return &Store{config: c, all: map[Key]*session{}, lives: map[string]int{}, ended: map[Ending]uint64{}}
+	return &Store{
+		config: c, all: map[Key]*session{}, lives: map[string]int{}, ended: map[Ending]uint64{},
+		begun: rand.Int64N(1 << 52), // numbers are not those of another server, and JSON holds them
+	}
 }
 
 // session is an episode.
 type session struct {
-	key  Key
-	turn chan struct{} // has an element while nobody has the turn
+	key    Key
+	turn   chan struct{} // has an element while nobody has the turn
+	number int64
 
 	// The rest is guarded by the store's mu. Only who has the turn changes past.
 	past
@@ -82,6 +88,7 @@ type past struct {
 	of       *catalog.Version
 	rows     int
 	stream   any
+	steps    int64  // that were answered since it began
 	step     uint64 // the latest that was answered; 0: they have no numbers
 	first    uint64 // that it began with
 	answer   *Answer
@@ -210,7 +217,10 @@ func (s *Store) find(a *Ask) (e *session, began bool, err error) {
 	if !s.hasRoomLocked(need) {
 		return nil, false, &FullError{Key: a.Key, Bytes: s.bytes, Need: need, Memory: s.config.Memory}
 	}
-	e = &session{key: a.Key, turn: make(chan struct{}, 1), used: time.Now(), idle: state.Idle, held: need}
+	s.begun++
+	e = &session{
+		key: a.Key, turn: make(chan struct{}, 1), number: s.begun, used: time.Now(), idle: state.Idle, held: need,
+	}
 	s.bytes += need
 	s.all[a.Key] = e
 	s.lives[a.Model]++

@@ -251,9 +251,9 @@ func (t *Turn) Commit(inputs, outputs []tensor.Tensor, answer *Answer, last bool
 		}
 		next.answer = nil
 	}
-	next.first, next.stream = e.first, e.stream
+	next.first, next.stream, next.steps = e.first, e.stream, e.steps+1
 	if t.Fresh {
-		next.first, next.stream = a.Step, nil
+		next.first, next.stream, next.steps = a.Step, nil, 1
 		if a.Version.EpisodeState.OfStream {
 			next.stream = a.Stream
 		}
@@ -262,6 +262,18 @@ func (t *Turn) Commit(inputs, outputs []tensor.Tensor, answer *Answer, last bool
 	e.past = next
 	s.accountLocked(e)
 	return nil
+}
+
+// At returns the number of the episode, and how many steps of it were answered since it began, this one included: 0 for
+// a retry. Both are 0 for a step that changed nothing.
+func (t *Turn) At() (number, steps int64) {
+	switch {
+	case t.Kept != nil:
+		return t.of.number, 0
+	case t.committed:
+		return t.of.number, t.of.steps
+	}
+	return 0, 0
 }
 
 // Revert undoes Commit: the answer did not come about.

@@ -50,6 +50,9 @@ func (p *Pipeline) enterEpisode(ctx context.Context, f *flight) error {
 			}
 		}
 	}
+	if p.config.Recorder != nil {
+		call.Inputs = slices.Clone(call.Inputs) // flight.inputs stay as they came
+	}
 	entered, err := p.config.Episodes.Enter(ctx, &ask)
 	switch {
 	case err != nil:

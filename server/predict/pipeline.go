@@ -144,7 +144,7 @@ func (p *Pipeline) Predict(ctx context.Context, req *Request) (at Place, err err
 			err = caught
 		}
 		at = f.result.Place
-		p.ended(ctx, f, err)
+		p.ended(ctx, f, err) // before the next step of the episode: recordings have them in their order
 		f.leaveEpisode(p.config.Memory, err)
 	}()
 	if err := p.gate.enterRequest(); err != nil {
@@ -187,6 +187,9 @@ type flight struct {
 	req      *Request
 	observed observed
 	call     catalog.Call
+	// inputs are the ones that came, as they were read for a version. The call has also what the server keeps.
+	inputs []tensor.Tensor
+	read   *catalog.Version
 	// result has its Place as soon as the request is routed, and drawn is the route's.
 	result Result
 	drawn  bool
@@ -210,7 +213,9 @@ func (p *Pipeline) try(ctx context.Context, f *flight) error {
 		f.excused = p.Table().Alternative(route.Version, p.breaker) != nil
 		return err
 	}
-	if err := decode(f.req, route.Version, &f.call); err != nil {
+	err = decode(f.req, route.Version, &f.call)
+	f.read, f.inputs = route.Version, f.call.Inputs
+	if err != nil {
 		return refused(err)
 	}
 	if err := p.enterEpisode(ctx, f); err != nil {

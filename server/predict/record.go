@@ -29,15 +29,18 @@ type Recorded struct {
 	Code, Message string
 	// Result is nil if the request was not answered.
 	Result *Result
+	// Episode numbers the episode whose state the server keeps, on all servers, and Steps says how many of its steps were
+	// answered since it began, with this one; 0: it is a retry. Both are 0 for a request that left no state.
+	Episode, Steps int64
 
-	call *catalog.Call
+	flight *flight
 }
 
-// Inputs returns the inputs that were read, each with its entry in the version's signature.
+// Inputs returns the inputs that came and were read, each with its entry in the version's signature.
 func (r *Recorded) Inputs() iter.Seq2[*tensor.Spec, tensor.Tensor] {
 	return func(yield func(*tensor.Spec, tensor.Tensor) bool) {
-		for i, t := range r.call.Inputs {
-			if spec, _ := r.call.Version.Signature.Takes(i); t.DType != tensor.Invalid && !yield(spec, t) {
+		for i, t := range r.flight.inputs {
+			if spec, _ := r.flight.read.Signature.Takes(i); t.DType != tensor.Invalid && !yield(spec, t) {
 				return
 			}
 		}
@@ -49,7 +52,7 @@ func (p *Pipeline) record(f *flight, code string, err error) {
 	if p.config.Recorder == nil || !f.req.admitted {
 		return
 	}
-	r := &Recorded{At: f.observed.decoded, Request: f.req, Place: f.result.Place, Code: code, call: &f.call}
+	r := &Recorded{At: f.observed.decoded, Request: f.req, Place: f.result.Place, Code: code, flight: f}
 	if !f.req.Limit.IsZero() {
 		r.Limit = max(time.Microsecond, f.req.Limit.Sub(r.At))
 	}
@@ -57,6 +60,9 @@ func (p *Pipeline) record(f *flight, code string, err error) {
 		r.Message = Clip(err.Error())
 	} else {
 		r.Result = &f.result
+	}
+	if f.turn != nil {
+		r.Episode, r.Steps = f.turn.At()
 	}
 	p.config.Recorder.Keep(r)
 }
