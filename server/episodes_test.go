@@ -5,15 +5,23 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/weftserve/weft/internal/config"
+	"github.com/weftserve/weft/internal/record"
+	"github.com/weftserve/weft/internal/replay"
+	"github.com/weftserve/weft/proto/gen/inference"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -125,9 +133,19 @@ func observe(episode string, n uint64, x ...int64) *weftv1.PredictRequest {
 func TestEpisodes(t *testing.T) {
 	h := servertest.New(t, server.Config{Episodes: episode.NewStore(episode.Config{Memory: 1 << 20})})
 	h.Current.Store(servertest.SnapshotOf(1, &catalog.Model{Name: "gru", Versions: []*catalog.Version{recurrent(1)}}))
+	h.Run = troubled()
+	var all sync.WaitGroup
+	for e := range 40 {
+		all.Go(func() { episodeOf(t, h, fmt.Sprintf("robot %d", e), rand.New(rand.NewPCG(uint64(e), 41))) })
+	}
+	all.Wait()
+}
+
+// troubled runs the model, and refuses some calls.
+func troubled() func(context.Context, *catalog.Call) error {
 	var mu sync.Mutex
 	trouble := rand.New(rand.NewPCG(1, 41))
-	h.Run = func(_ context.Context, call *catalog.Call) error {
+	return func(_ context.Context, call *catalog.Call) error {
 		mu.Lock()
 		luck := trouble.IntN(100)
 		mu.Unlock()
@@ -139,11 +157,6 @@ func TestEpisodes(t *testing.T) {
 		}
 		return nil
 	}
-	var all sync.WaitGroup
-	for e := range 40 {
-		all.Go(func() { episodeOf(t, h, fmt.Sprintf("robot %d", e), rand.New(rand.NewPCG(uint64(e), 41))) })
-	}
-	all.Wait()
 }
 
 // episodeOf does 60 steps of an episode.
@@ -400,4 +413,182 @@ func TestOddSteps(t *testing.T) {
 	if c := store.Counts(); len(c.Live) != 0 {
 		t.Errorf("in the end there are %+v", c)
 	}
+}
+
+// forgetful is a recorder that misses the beginning of an episode, and a step of another.
+type forgetful struct{ predict.Recorder }
+
+func (f forgetful) Keep(r *predict.Recorded) {
+	if q := r.Request; (q.Episode != "old" || q.Step != 1) && (q.Episode != "torn" || q.Step != 3) {
+		f.Recorder.Keep(r)
+	}
+}
+
+// TestReplayOfEpisodes records episodes with all their troubles, and replays them as fast as it can: the answers are
+// the same. What has no beginning, or a gap, is not sent. Nobody else's episode is touched, and none of the replay is
+// left.
+func TestReplayOfEpisodes(t *testing.T) {
+	dir := t.TempDir()
+	w, err := record.New(record.Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gru := func(revision uint64, label int64) *catalog.Snapshot {
+		return servertest.SnapshotOf(revision, &catalog.Model{
+			Name: "gru", Versions: []*catalog.Version{recurrent(1), recurrent(2)}, Labels: map[string]int64{"new": label},
+		})
+	}
+	h := servertest.New(t, server.Config{
+		Episodes: episode.NewStore(episode.Config{Memory: 1 << 20}), Recorder: forgetful{w},
+	})
+	h.Current.Store(gru(1, 2))
+	h.Run = troubled()
+	var all sync.WaitGroup
+	for e := range 20 {
+		all.Go(func() { episodeOf(t, h, fmt.Sprintf("robot %d", e), rand.New(rand.NewPCG(uint64(e), 43))) })
+	}
+	all.Wait()
+	h.Run = func(_ context.Context, call *catalog.Call) error { runRecurrent(call); return nil }
+	for n := range uint64(5) {
+		for _, name := range []string{"old", "torn", "whole", "whole"} { // the latter's steps come twice
+			q := observe(name, n+1, int64(n))
+			q.BeginEpisode, q.EndOfEpisode = n == 0, n == 4
+			if _, err := h.Predictions.Predict(t.Context(), q); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	// The server decides which of these comes first.
+	for n := range int64(200) {
+		q := observe("unnumbered", 0, n)
+		q.BeginEpisode = n == 0
+		do := func() {
+			if _, err := h.Predictions.Predict(t.Context(), q); err != nil {
+				t.Error(err)
+			}
+		}
+		if n == 0 {
+			do()
+		} else {
+			all.Go(do)
+		}
+	}
+	all.Wait()
+	text := func(v string) *inference.InferParameter {
+		return &inference.InferParameter{ParameterChoice: &inference.InferParameter_StringParam{StringParam: v}}
+	}
+	number := func(v int64) *inference.InferParameter {
+		return &inference.InferParameter{ParameterChoice: &inference.InferParameter_Int64Param{Int64Param: v}}
+	}
+	truth := func(v bool) *inference.InferParameter {
+		return &inference.InferParameter{ParameterChoice: &inference.InferParameter_BoolParam{BoolParam: v}}
+	}
+	for _, n := range []int64{1, 2, 2, 3} {
+		if _, err := inference.NewGRPCInferenceServiceClient(h.Conn).ModelInfer(t.Context(), &inference.ModelInferRequest{
+			ModelName: "gru", RawInputContents: [][]byte{ints(nil, n).Data, ints(nil, n).Data},
+			Inputs: []*inference.ModelInferRequest_InferInputTensor{
+				{Name: "x", Datatype: "INT64", Shape: []int64{1, 1}},
+				{Name: "seen", Datatype: "INT64", Shape: []int64{1, 1}},
+			},
+			Parameters: map[string]*inference.InferParameter{
+				"sequence_id": text("inferred"), "sequence_step": number(n),
+				"sequence_start": truth(n == 1), "sequence_end": truth(n == 3),
+			},
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	steps := checkRecorded(t, dir)
+	store := episode.NewStore(episode.Config{Memory: 1 << 20})
+	other := servertest.New(t, server.Config{Episodes: store})
+	other.Current.Store(gru(1, 2))
+	var ran atomic.Int64
+	other.Run = func(_ context.Context, call *catalog.Call) error {
+		if ran.Add(1) == 500 {
+			other.Current.Store(gru(2, 1)) // episodes stay with version 2
+		}
+		for range rand.IntN(10) {
+			runtime.Gosched()
+		}
+		runRecurrent(call)
+		return nil
+	}
+	living, alone := observe("robot 0", 1, 5), begun()
+	living.BeginEpisode = true
+	if _, err := other.Predictions.Predict(t.Context(), living); err != nil {
+		t.Fatal(err)
+	}
+	alone.next(5)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all.Go(func() { _ = other.GRPC.Serve(listener) })
+	defer func() { other.GRPC.Stop(); all.Wait() }()
+	var out, complaints strings.Builder
+	o := replay.Options{
+		Files: []string{dir}, Target: listener.Addr().String(), Label: "new", Concurrency: 32, MinAgreement: 1,
+		MinRequests: 100, MaxErrorRate: 0.01, MaxLatencyRatio: 1.5, MaxFailures: 0.01, MaxUncompared: 1,
+		Timeout: config.Duration(time.Minute), // the recorded ones are short
+	}
+	err = replay.Run(t.Context(), &o, &out, &complaints)
+	const unsent = 4 + 2 // of old, and of torn after the step that is missing
+	for _, want := range []string{
+		fmt.Sprintf("%d answers compared, %[1]d agree", steps-unsent),
+		"4 requests belong to episodes that began before the recording, and were not sent",
+		"2 requests follow a step of their episode that is missing or failed now, and were not sent",
+		"requests were retries of a step, and were not sent", "requests failed when they were recorded, and were not sent",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("it does not say %q", want)
+		}
+	}
+	if live := store.Counts().Live["gru"]; err != nil || live != 1 {
+		t.Errorf("%v, %d episodes stay, want one\n%s\n%s", err, live, &out, &complaints)
+	}
+	a, err := other.Predictions.Predict(t.Context(), observe("robot 0", 2, 6))
+	if err != nil || intsOf(a.GetOutputs()["y"].GetRaw())[0] != alone.next(6) {
+		t.Errorf("the episode of somebody else: %v, %v", a, err)
+	}
+}
+
+// checkRecorded wants recorded requests to be what their callers sent, and returns how many steps were answered.
+func checkRecorded(t *testing.T, dir string) (steps int) {
+	t.Helper()
+	r, err := record.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := map[string]bool{}
+	for e, err := range r.Entries() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, x := e.Request, e.Response.GetExecution()
+		if in := q.GetInputs(); len(in) != 2 || in["x"] == nil || len(in["seen"].GetRaw()) != 8 {
+			t.Errorf("a request of %s has the inputs %v", e.Episode, q.GetInputs())
+		}
+		if e.Response == nil {
+			continue
+		}
+		if q.GetBeginEpisode() {
+			begun[e.Episode] = true
+		}
+		if n := q.GetStep(); e.Episode == "inferred" && ((n == 1) != q.GetBeginEpisode() || (n == 3) != q.GetEndOfEpisode()) {
+			t.Errorf("of the Open Inference Protocol: %v", q)
+		}
+		if (e.Steps == 0) != x.GetRepeatedStep() || e.State == 0 {
+			t.Errorf("step %d of %s is number %d of %d; repeated: %v", q.GetStep(), e.Episode, e.Steps, e.State, x)
+		}
+		if e.Steps > 0 {
+			steps++
+		}
+	}
+	if len(begun) < 23 {
+		t.Errorf("the beginnings of %v were recorded", begun)
+	}
+	return steps
 }

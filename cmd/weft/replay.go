@@ -23,8 +23,9 @@ type replayCommand struct{ replay.Options }
 
 // Help implements kong.HelpProvider: the text below the flags.
 func (replayCommand) Help() string {
-	return `Each recorded request is sent again when it is due, whether or not others were answered. The answers are
-compared with the recorded ones: output by output, in latency, and by code. Then a gate judges the version.
+	return `Each recorded request is sent again when it is due, whether or not others were answered; steps of an
+episode whose state the server keeps, one after the other. The answers are compared with the recorded ones:
+output by output, in latency, and by code. Then a gate judges the version.
 A request that was answered then and fails now speaks against the version, whatever its code. Where requests
 are sent faster than they were recorded, the load may cause refusals and expiries: then the gate says HOLD.
 

@@ -32,6 +32,7 @@ type comparison struct {
 	recorded, now    timings              // guarded by mu
 	codes            map[string]*[2]int64 // guarded by mu; how many requests ended so then, and now
 	versions         map[int64]*[2]int64  // guarded by mu; how many a version answered then, and now
+	unsent           map[string]int64     // guarded by mu; how many requests were not sent, by the reason
 	example          error                // guarded by mu; the first failure of a request that was answered then
 }
 
@@ -43,6 +44,7 @@ func newComparison(s *weftv1.Signature, tolerances *tolerances) *comparison {
 	c := &comparison{
 		tolerances: tolerances, batchDims: map[string]int{}, lost: map[string]int64{},
 		codes: map[string]*[2]int64{}, versions: map[int64]*[2]int64{}, several: map[string]bool{},
+		unsent: map[string]int64{},
 	}
 	for _, output := range s.GetOutputs() {
 		// Outputs without rows are compared as a whole.
@@ -58,6 +60,15 @@ func newComparison(s *weftv1.Signature, tolerances *tolerances) *comparison {
 // add takes in one request, which it does not keep. The outputs are compared before the lock is taken: that is most of
 // the work, and requests end concurrently.
 func (c *comparison) add(r replayed) {
+	const recorded, now = 0, 1
+	if r.unsent != "" {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.unsent[r.unsent]++; r.unsent == failedStep {
+			count(c.codes, r.entry.Code, recorded)
+		}
+		return
+	}
 	var differences []compare.Difference
 	var then []compare.Output
 	// Only requests that were answered both times have outputs to compare.
@@ -96,7 +107,6 @@ func (c *comparison) add(r replayed) {
 			c.example = cmp.Or(c.example, r.err)
 		}
 	}
-	const recorded, now = 0, 1
 	count(c.codes, r.entry.Code, recorded)
 	count(c.codes, status.Code(r.err).String(), now)
 	if e := r.entry; e.Response != nil {

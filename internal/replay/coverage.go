@@ -13,7 +13,9 @@ type coverage struct {
 	sent          int64
 	withoutInputs int64 // recorded, but not sent
 	notRecorded   int64 // of any model
-	failedThen    int64 // sent, but there is no answer to compare with
+	failedThen    int64 // there is no answer to compare with
+	unsent        int64 // of those, steps of episodes that were not sent
+	before, after int64 // steps of episodes that were not sent: begunOff, afterLost
 	mismatched    int64 // answered then and now, but an output is of another type or shape, or missing
 	damaged       int   // files; it is not known how many requests are lost with them
 }
@@ -21,14 +23,16 @@ type coverage struct {
 // check holds a candidate if more than a part of the requests could not be compared.
 func (c *coverage) check(most float64) rollout.GateCheck {
 	// A request that was answered in another shape was sent and compared, and yet the comparison says nothing.
-	left := c.withoutInputs + c.notRecorded + c.failedThen + c.mismatched
-	all := c.sent + c.withoutInputs + c.notRecorded
+	left := c.withoutInputs + c.notRecorded + c.failedThen + c.mismatched + c.before + c.after
+	all := c.sent + c.withoutInputs + c.notRecorded + c.unsent + c.before + c.after
 	var why []string
 	for _, w := range []struct {
 		n    int64
 		text string
 	}{
-		{c.failedThen, "failed when they were recorded"},
+		{c.failedThen, failedStep},
+		{c.before, begunOff},
+		{c.after, afterLost},
 		{c.withoutInputs, "were recorded without their inputs"},
 		{c.notRecorded, "were not recorded"},
 		{c.mismatched, "have outputs of other names, types or shapes now"},

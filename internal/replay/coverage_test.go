@@ -180,7 +180,7 @@ func TestReplaysOfMixturesOfCodes(t *testing.T) {
 		if seed%2 == 0 {
 			c.Speed = 1
 		}
-		err = c.replay(t.Context(), &out, &complaints, client)
+		err = c.replay(t.Context(), &out, &complaints, client, untold{})
 		verdict := rollout.Promote
 		if v, ok := errors.AsType[*VerdictError](err); ok {
 			verdict = v.Verdict
@@ -213,4 +213,11 @@ func TestReplaysOfMixturesOfCodes(t *testing.T) {
 			t.Errorf("%v came only %d times", v, verdicts[v])
 		}
 	}
+}
+
+// untold is a target that does not tell what it keeps.
+type untold struct{ weftv1.ModelServiceClient }
+
+func (untold) GetModel(context.Context, *weftv1.GetModelRequest, ...grpc.CallOption) (*weftv1.GetModelResponse, error) {
+	return nil, status.Error(codes.PermissionDenied, "observe")
 }

@@ -33,7 +33,7 @@ type Options struct {
 	MaxErrorRate    float64 `default:"0.01" help:"Gate: largest part of the requests that may fail with a fault of the model."`
 	MaxLatencyRatio float64 `default:"1.5" help:"Gate: largest ratio of the 95th percentiles of the compute time, replayed to recorded."`
 	MaxFailures     float64 `name:"max-failure-increase" default:"0.01" help:"Gate: largest part of the requests answered in the recording that may fail now with any code but faults of the model, in excess of the recorded part of failures."`
-	MaxUncompared   float64 `default:"0.1" help:"Gate: largest part of the requests without a comparison: failed when recorded, recorded without inputs, not recorded, answered in another type or shape."`
+	MaxUncompared   float64 `default:"0.1" help:"Gate: largest part of the requests without a comparison: failed when recorded, recorded without inputs, not recorded, answered in another type or shape, steps of episodes that cannot be replayed."`
 	MinAgreement    float64 `default:"0" help:"Gate: least part of the answers that must agree; 0 disables the check, since another policy may well answer otherwise."`
 }
 

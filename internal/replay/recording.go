@@ -119,11 +119,14 @@ func (r *recording) entries() iter.Seq2[*record.Entry, error] {
 	}
 }
 
-// inOrder yields entries in the order of their arrival. It holds back up to count entries, or fewer if they have so
-// many bytes: an entry that was answered later than all of those were is yielded late. The first error ends it.
+// inOrder yields entries in the order of their arrival, and the steps of an episode whose state the server kept in the
+// order in which they are stored: requests of it may have been in the server together. It holds back up to count
+// entries, or fewer if they have so many bytes: an entry that was answered after all of these is yielded late.
+// The first error ends it.
 func inOrder(entries iter.Seq2[*record.Entry, error], count int, bytes int64) iter.Seq2[*record.Entry, error] {
 	type arrival struct {
 		entry *record.Entry
+		at    time.Time
 		bytes int64
 	}
 	return func(yield func(*record.Entry, error) bool) {
@@ -142,9 +145,14 @@ func inOrder(entries iter.Seq2[*record.Entry, error], count int, bytes int64) it
 				yield(nil, err)
 				return
 			}
-			a := arrival{entry: e, bytes: int64(proto.Size(e.Request) + proto.Size(e.Response))}
+			a := arrival{entry: e, at: e.At, bytes: int64(proto.Size(e.Request) + proto.Size(e.Response))}
 			// Equal times keep the order of the file.
-			at := sort.Search(len(ahead), func(i int) bool { return ahead[i].entry.At.After(e.At) })
+			at := sort.Search(len(ahead), func(i int) bool { return ahead[i].at.After(e.At) })
+			for i := len(ahead) - 1; i >= at && e.State != 0; i-- {
+				if ahead[i].entry.State == e.State {
+					at, a.at = i+1, ahead[i].at
+				}
+			}
 			ahead = slices.Insert(ahead, at, a)
 			held += a.bytes
 			// A single entry beyond the bound of bytes waits for the next one, since there is no other to go first.

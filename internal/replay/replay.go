@@ -7,7 +7,8 @@
 //     mistake in the flags is reported before anything is sent.
 //   - The files are read again from the beginning. Requests of other models and versions are left out, and the others
 //     are put into the order of their arrival: files have the order of the answers.
-//   - A sender sends each request when it is due by the speed, with at most --concurrency of them in flight.
+//   - A sender sends each request when it is due by the speed, with at most --concurrency of them in flight. Steps of
+//     an episode whose state a server keeps go one after the other.
 //   - A comparison takes each request that has ended, and adds up how it ended, how its outputs differ and where its
 //     time went. It keeps no request.
 //   - A report asks the gate and prints everything.
@@ -32,6 +33,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -65,12 +67,14 @@ func Run(ctx context.Context, c *Options, out, errs io.Writer) error {
 		return fmt.Errorf("--target %s: %w", c.Target, err)
 	}
 	defer conn.Close()
-	return c.replay(ctx, out, errs, weftv1.NewPredictionServiceClient(conn))
+	return c.replay(ctx, out, errs, weftv1.NewPredictionServiceClient(conn), weftv1.NewModelServiceClient(conn))
 }
 
 // replay sends all chosen requests to a server and reports. It reads the recording twice: up to the first request, to
 // ask the server about its model before anything is sent, and then from the beginning.
-func (c *Options) replay(ctx context.Context, out, errs io.Writer, to weftv1.PredictionServiceClient) error {
+func (c *Options) replay(ctx context.Context, out, errs io.Writer, to weftv1.PredictionServiceClient,
+	catalog weftv1.ModelServiceClient,
+) error {
 	reader, err := record.Open(c.Files...)
 	if err != nil {
 		return err
@@ -86,6 +90,10 @@ func (c *Options) replay(ctx context.Context, out, errs io.Writer, to weftv1.Pre
 	}
 	if err := c.checkOutputs(facts.GetSignature()); err != nil {
 		return fmt.Errorf("%s: %w", c.asked(), err)
+	}
+	kept, err := c.askKept(ctx, catalog, facts)
+	if err != nil {
+		return err
 	}
 	// The signature says which dimension of each output counts rows.
 	found := newComparison(facts.GetSignature(), &c.tolerances)
@@ -106,6 +114,7 @@ func (c *Options) replay(ctx context.Context, out, errs io.Writer, to weftv1.Pre
 		predict: func(ctx context.Context, q *weftv1.PredictRequest) (*weftv1.PredictResponse, error) {
 			return to.Predict(ctx, q)
 		},
+		episodes: episodes{kept: kept, prefix: newPrefix()},
 	}
 	start := time.Now()
 	err = send.run(ctx, inOrder(told.reading(reader, r.entries()), lookAhead, lookAheadBytes))
@@ -152,4 +161,33 @@ func (c *Options) askTarget(ctx context.Context, to weftv1.PredictionServiceClie
 		return nil, fmt.Errorf("--target %s: ask for %s: %w", c.Target, c.asked(), err)
 	}
 	return facts, nil
+}
+
+// askKept asks the target which inputs a version keeps between the requests of an episode.
+func (c *Options) askKept(ctx context.Context, catalog weftv1.ModelServiceClient,
+	of *weftv1.GetModelMetadataResponse,
+) (kept []*weftv1.TensorSpec, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	about, err := catalog.GetModel(ctx, &weftv1.GetModelRequest{Name: of.GetModel().GetName()})
+	switch status.Code(err) {
+	case codes.OK:
+	case codes.PermissionDenied, codes.Unimplemented: // what the recording says of its own episodes is known
+		return nil, nil
+	default:
+		return nil, fmt.Errorf("--target %s: ask for %s: %w", c.Target, c.asked(), err)
+	}
+	for _, v := range about.GetModel().GetVersions() {
+		if v.GetVersion() != of.GetModel().GetVersion() {
+			continue
+		}
+		for _, spec := range of.GetSignature().GetInputs() {
+			if slices.ContainsFunc(v.GetKeptInputs(), func(in *weftv1.KeptInput) bool {
+				return in.GetInput() == spec.GetName()
+			}) {
+				kept = append(kept, spec)
+			}
+		}
+	}
+	return kept, nil
 }

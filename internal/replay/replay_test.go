@@ -564,7 +564,7 @@ func TestReplayInterrupted(t *testing.T) {
 	var out bytes.Buffer
 	c := asGiven("nowhere", dir)
 	c.Concurrency = 1
-	err := c.replay(ctx, &out, &bytes.Buffer{}, client)
+	err := c.replay(ctx, &out, &bytes.Buffer{}, client, untold{})
 	if err == nil || !strings.Contains(err.Error(), "interrupted") {
 		t.Errorf("error %v, want an interruption", err)
 	}
@@ -610,7 +610,7 @@ func TestReplayWhileAFileGoes(t *testing.T) {
 	var out, complaints bytes.Buffer
 	c := asGiven("nowhere", kept, gone)
 	c.Concurrency = 1
-	if err := c.replay(t.Context(), &out, &complaints, client); err != nil {
+	if err := c.replay(t.Context(), &out, &complaints, client, untold{}); err != nil {
 		t.Errorf("the verdict on the other file is lost: %v", err)
 	}
 	if !strings.Contains(out.String(), "1 of 2 files could not be read to their end") ||

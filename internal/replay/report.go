@@ -36,8 +36,10 @@ func (r *report) judge(g rollout.Gate, maxUncompared float64) {
 	beyond := &coverage{
 		sent: int64(r.sender.sent), withoutInputs: r.recording.withoutInputs, notRecorded: r.recording.reader.Missed(),
 		failedThen: int64(r.sender.sent) - r.comparison.answeredThen, mismatched: r.comparison.mismatched,
-		damaged: r.recording.damaged,
+		damaged: r.recording.damaged, unsent: r.comparison.unsent[failedStep],
+		before: r.comparison.unsent[begunOff], after: r.comparison.unsent[afterLost],
 	}
+	beyond.failedThen += beyond.unsent
 	check := beyond.check(maxUncompared)
 	r.verdict.Checks = append(r.verdict.Checks, check)
 	r.verdict.Verdict = max(r.verdict.Verdict, check.Verdict)
@@ -86,6 +88,9 @@ func (r *report) head(out io.Writer) {
 	}
 	if rec.withoutInputs > 0 {
 		fmt.Fprintf(out, "%d requests were recorded without their inputs, and not sent\n", rec.withoutInputs)
+	}
+	for _, why := range slices.Sorted(maps.Keys(r.comparison.unsent)) {
+		fmt.Fprintf(out, "%d requests %s, and were not sent\n", r.comparison.unsent[why], why)
 	}
 	if rec.damaged > 0 {
 		fmt.Fprintf(out, "%d of %d files could not be read to their end\n", rec.damaged, len(rec.reader.Files()))

@@ -142,10 +142,10 @@ func TestReplayLimits(t *testing.T) {
 					}
 				},
 			}
-			s.send(t.Context(), &record.Entry{
+			_, _ = s.send(t.Context(), &record.Entry{
 				LimitUs: tt.recorded.Microseconds(),
 				Request: weftest.Request("walker", 1),
-			})
+			}, 0)
 			if took := time.Since(start); took != tt.want {
 				t.Errorf("timeout %v, recorded %v: given up after %v, want %v", tt.timeout, tt.recorded, took, tt.want)
 			}
@@ -187,6 +187,23 @@ func TestInOrder(t *testing.T) {
 		if diff := cmp.Diff(tt.want, milliseconds(tt.count, tt.bytes, tt.ms...)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
+	}
+	steps := func(yield func(*record.Entry, error) bool) {
+		for e := range arrivedAt(4, 1, 3, 2) { // 4 and 3 are of an episode, and stored in its order
+			if e.At.UnixMilli() > 1e12+2 {
+				e.State = 7
+			}
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+	var got []int
+	for e := range inOrder(steps, 10, 1<<20) {
+		got = append(got, int(e.At.UnixMilli()-1e12))
+	}
+	if diff := cmp.Diff([]int{1, 2, 4, 3}, got); diff != "" {
+		t.Errorf("steps of an episode (-want +got):\n%s", diff)
 	}
 	for range inOrder(arrivedAt(1, 2, 3), 10, 1<<20) { // may be left early
 		break
