@@ -62,3 +62,11 @@ func (c *cartPole) advance(force float64) {
 func (c *cartPole) sensors() (exact, noise []float64) {
 	return []float64{c.x, c.speed, c.angle, c.spin}, []float64{0.01, 0.02, 0.004, 0.02}
 }
+
+// positions is a cartPole that shows where it is, and not how fast it moves.
+type positions struct{ cartPole }
+
+func (p *positions) sensors() (exact, noise []float64) {
+	exact, noise = p.cartPole.sensors()
+	return []float64{exact[0], exact[2]}, []float64{noise[0], noise[2]}
+}

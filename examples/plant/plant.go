@@ -1,5 +1,5 @@
-// Package plant simulates the machines that the examples control: a pole on a cart, and a leg that hops. Each is known
-// by the name of the model that controls it.
+// Package plant simulates the machines that the examples control: a pole on a cart, with and without sensors of its
+// speeds, and a leg that hops.
 package plant
 
 import (
@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Both machines take an action every Period, in seconds, and end an episode that does not fail after MaxSteps.
+// All machines take an action every Period, in seconds, and end an episode that does not fail after MaxSteps.
 const (
 	Period   = 20e-3
 	MaxSteps = 500
@@ -40,6 +40,11 @@ var (
 		Name: "cartpole", ObservationSize: 4, ActionSize: 1, Typical: []float64{1, 1, 0.1, 1}, MaxSteps: MaxSteps,
 		New: func() Plant { return &plant{body: &cartPole{}} },
 	}
+	// Positions is CartPole without its speeds: a controller must remember what it saw to know them.
+	Positions = Kind{
+		Name: "positions", ObservationSize: 2, ActionSize: 1, Typical: []float64{1, 0.1}, MaxSteps: MaxSteps,
+		New: func() Plant { return &plant{body: &positions{}} },
+	}
 	Hopper = Kind{
 		Name: "hopper", ObservationSize: 7, ActionSize: 2, Typical: []float64{0.5, 1, 1, 0.3, 0.05, 0.05, 1},
 		MaxSteps: MaxSteps, New: func() Plant { return &plant{body: &hopper{}} },
@@ -47,7 +52,7 @@ var (
 )
 
 // Kinds returns all machines.
-func Kinds() []Kind { return []Kind{CartPole, Hopper} }
+func Kinds() []Kind { return []Kind{CartPole, Positions, Hopper} }
 
 // Lookup returns the machine of that name; the error lists the machines that exist.
 func Lookup(name string) (Kind, error) {

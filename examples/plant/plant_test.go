@@ -9,7 +9,7 @@ import (
 )
 
 // idle are the actions of a controller that does nothing.
-var idle = map[string][]float32{"cartpole": {0}, "hopper": {0, -1}}
+var idle = map[string][]float32{"cartpole": {0}, "positions": {0}, "hopper": {0, -1}}
 
 // TestMachinesFailWithoutControl, and rewards are in [0, 1], as they are described.
 func TestMachinesFailWithoutControl(t *testing.T) {
@@ -72,7 +72,7 @@ func TestLookupListsWhatExists(t *testing.T) {
 	if k, err := Lookup("hopper"); err != nil || k.Name != "hopper" {
 		t.Errorf("Lookup(hopper) = %q, %v", k.Name, err)
 	}
-	if _, err := Lookup("walker"); err == nil || !strings.Contains(err.Error(), "cartpole, hopper") {
+	if _, err := Lookup("walker"); err == nil || !strings.Contains(err.Error(), "cartpole, positions, hopper") {
 		t.Errorf("error %v does not list the machines", err)
 	}
 }

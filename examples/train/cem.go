@@ -16,9 +16,10 @@ import (
 // noise of I. Szita and A. Lőrincz, "Learning Tetris using the noisy cross-entropy method", Neural Computation
 // 18(12), 2006: draw candidates from a normal distribution, keep the best, fit the distribution to them.
 type search struct {
-	kind  plant.Kind
-	sizes []int
-	scale []float64 // one unit of the search, in each weight
+	kind   plant.Kind
+	memory memory
+	sizes  []int
+	scale  []float64 // one unit of the search, in each weight
 
 	mean, deviation []float64
 	iteration       int
@@ -34,14 +35,16 @@ const (
 	noiseIterations = 40  // after which nothing is added
 )
 
-func newSearch(kind plant.Kind, seed uint64, hidden ...int) *search {
-	sizes := slices.Concat([]int{kind.ObservationSize}, hidden, []int{kind.ActionSize})
+func newSearch(kind plant.Kind, m memory, seed uint64) *search {
+	sizes := []int{kind.ObservationSize, hidden, kind.ActionSize}
+	scale := m.scaleOf(kind.Typical, sizes)
 	s := &search{
 		kind:      kind,
+		memory:    m,
 		sizes:     sizes,
-		scale:     scaleOf(kind.Typical, sizes...),
-		mean:      make([]float64, weightsOf(sizes...)),
-		deviation: make([]float64, weightsOf(sizes...)),
+		scale:     scale,
+		mean:      make([]float64, len(scale)),
+		deviation: make([]float64, len(scale)),
 		rng:       rand.New(rand.NewPCG(seed, 0)),
 	}
 	for i := range s.deviation {
@@ -93,7 +96,7 @@ func (s *search) policyOf(weights []float64) *policy {
 	for i, w := range weights {
 		scaled[i] = w * s.scale[i]
 	}
-	p := newPolicy(s.sizes...)
+	p := newPolicy(s.memory, s.sizes...)
 	p.setWeights(scaled)
 	return p
 }

@@ -1,5 +1,5 @@
-// Command train trains the policies that the examples serve and writes them as ONNX files, three versions of each:
-// poor, fair and good. It needs no engine, no Python and about a minute.
+// Command train trains the policies that the examples serve and writes them as ONNX files. It needs no engine and no
+// Python.
 package main
 
 import (
@@ -13,8 +13,26 @@ import (
 	"github.com/weftserve/weft/examples/plant"
 )
 
-// iterations lists how long each version was trained: version 1 after the first of them, and so on.
-var iterations = []int{1, 5, 60}
+// task is a policy to train.
+type task struct {
+	model  string
+	kind   plant.Kind
+	memory memory
+	// iterations lists how long each version is trained: version 1 for the first of them, and so on.
+	iterations []int
+}
+
+// tasks returns all policies: three versions, poor, fair and good, for machines that show all; and where speeds are
+// hidden, one version without memory and one of each kind of memory.
+func tasks() []task {
+	return []task{
+		{model: "cartpole", kind: plant.CartPole, iterations: []int{1, 5, 60}},
+		{model: "hopper", kind: plant.Hopper, iterations: []int{1, 5, 60}},
+		{model: "positions-memoryless", kind: plant.Positions, iterations: []int{60}},
+		{model: "positions-frames", kind: plant.Positions, memory: memory{frames: 4}, iterations: []int{60}},
+		{model: "positions-gru", kind: plant.Positions, memory: memory{cells: 8}, iterations: []int{60}},
+	}
+}
 
 const (
 	hidden = 16 // units of the one hidden layer
@@ -33,31 +51,30 @@ func main() {
 		fmt.Fprintf(os.Stderr, "train: unexpected argument %q; there are only flags, see --help\n", flag.Arg(0))
 		os.Exit(2)
 	}
-	for _, kind := range plant.Kinds() {
-		if err := train(os.Stdout, kind, *seed, iterations, *out); err != nil {
+	for _, t := range tasks() {
+		if err := t.train(os.Stdout, *seed, *out); err != nil {
 			fmt.Fprintf(os.Stderr, "train: %v\n", err)
 			os.Exit(1)
 		}
 	}
 }
 
-// train writes one version of a machine's policy under out for each number of iterations, which ascend, and reports its
-// worth.
-func train(report io.Writer, kind plant.Kind, seed uint64, iterations []int, out string) error {
-	s := newSearch(kind, seed, hidden)
-	for i, target := range iterations {
+// train writes the versions under out, and reports their worth.
+func (t *task) train(report io.Writer, seed uint64, out string) error {
+	s := newSearch(t.kind, t.memory, seed)
+	for i, target := range t.iterations {
 		for s.iteration < target {
 			s.improve()
 		}
 		version := i + 1
 		p := s.centre()
-		path := filepath.Join(out, kind.Name, strconv.Itoa(version), "model.onnx")
-		if err := write(path, p.onnx(kind.Name)); err != nil {
+		path := filepath.Join(out, t.model, strconv.Itoa(version), "model.onnx")
+		if err := write(path, p.onnx(t.model)); err != nil {
 			return err
 		}
-		scores := returns(kind, p, judgeFirstSeed, judgeEpisodes)
+		scores := returns(t.kind, p, judgeFirstSeed, judgeEpisodes)
 		fmt.Fprintf(report, "%s version %d: %2d iterations, mean return %5.1f of at most %d\n",
-			kind.Name, version, target, mean(scores), kind.MaxSteps)
+			t.model, version, target, mean(scores), t.kind.MaxSteps)
 	}
 	return nil
 }
@@ -67,6 +84,7 @@ func returns(kind plant.Kind, p *policy, firstSeed uint64, n int) []float64 {
 	machine := kind.New()
 	out := make([]float64, n)
 	for i := range out {
+		p.begin()
 		out[i] = plant.Return(machine, firstSeed+uint64(i), p.act)
 	}
 	return out

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,50 +14,65 @@ import (
 	"github.com/weftserve/weft/proto/gen/onnx"
 )
 
-// read returns the policy in a model file that policy.onnx wrote: a matrix opens a layer, a vector holds its biases. It
-// trusts that the operators are those of that package.
-func read(t *testing.T, model []byte) *policy {
+// read returns the policy with that memory in a model file that policy.onnx wrote. It trusts that
+// the operators are those of that package.
+func read(t *testing.T, m memory, model []byte) *policy {
 	t.Helper()
-	var m onnx.ModelProto
-	if err := proto.Unmarshal(model, &m); err != nil {
+	var file onnx.ModelProto
+	if err := proto.Unmarshal(model, &file); err != nil {
 		t.Fatal(err)
 	}
-	var sizes []int
+	shape := file.GetGraph().GetInput()[0].GetType().GetTensorType().GetShape().GetDim()
+	sizes := []int{int(shape[1].GetDimValue())}
 	var weights []float64
-	for _, tensor := range m.GetGraph().GetInitializer() {
-		if dims := tensor.GetDims(); len(dims) == 2 {
-			sizes = append(sizes[:max(len(sizes)-1, 0)], int(dims[0]), int(dims[1]))
+	for _, tensor := range file.GetGraph().GetInitializer() {
+		if strings.HasPrefix(tensor.GetName(), "weights_") {
+			sizes = append(sizes, int(tensor.GetDims()[1]))
 		}
 		for raw := tensor.GetRawData(); len(raw) >= 4; raw = raw[4:] {
 			weights = append(weights, float64(math.Float32frombits(binary.LittleEndian.Uint32(raw))))
 		}
 	}
-	if len(sizes) == 0 || len(weights) != weightsOf(sizes...) {
-		t.Fatalf("%d weights do not make a network of sizes %v", len(weights), sizes)
-	}
-	p := newPolicy(sizes...)
+	p := newPolicy(m, sizes...)
 	p.setWeights(weights)
 	return p
 }
 
-// TestWrittenPoliciesAct as they did before they were written.
+// memories are those of the policies.
+var memories = []memory{{}, {frames: 3}, {cells: 5}}
+
+// TestWrittenPoliciesAct as they did before they were written, and anew in each episode.
 func TestWrittenPoliciesAct(t *testing.T) {
-	sizes := []int{7, 16, 3, 2}
 	rng := rand.New(rand.NewPCG(1, 0))
-	weights := make([]float64, weightsOf(sizes...))
-	for i := range weights {
-		weights[i] = rng.NormFloat64()
-	}
-	written := newPolicy(sizes...)
-	written.setWeights(weights)
-	observation := []float32{1, -2, 0.5, 0.1, 3, 0, -1}
-	if diff := cmp.Diff(written.act(observation), read(t, written.onnx("p")).act(observation)); diff != "" {
-		t.Errorf("actions (-want +got):\n%s", diff)
+	for _, m := range memories {
+		written := newPolicy(m, 7, 16, 3, 2)
+		weights := make([]float64, len(written.weights))
+		for i := range weights {
+			weights[i] = rng.NormFloat64()
+		}
+		written.setWeights(weights)
+		other := read(t, m, written.onnx("p"))
+		var first []float32
+		for range 4 {
+			observation := []float32{1, -2, 0.5, 0.1, 3, 0, -1}
+			want := slices.Clone(written.act(observation))
+			if diff := cmp.Diff(want, other.act(observation)); diff != "" {
+				t.Errorf("%+v: actions (-want +got):\n%s", m, diff)
+			}
+			if first == nil {
+				first = want
+			} else if cmp.Equal(first, want) != (m == memory{}) {
+				t.Errorf("%+v: first %v, then %v", m, first, want)
+			}
+		}
+		if written.begin(); !cmp.Equal(first, written.act([]float32{1, -2, 0.5, 0.1, 3, 0, -1})) {
+			t.Errorf("%+v: another episode does not begin anew", m)
+		}
 	}
 }
 
 func TestAct(t *testing.T) {
-	p := newPolicy(2, 2, 1)
+	p := newPolicy(memory{}, 2, 2, 1)
 	p.setWeights([]float64{
 		1, 2, // from the first observation to both units
 		3, 4, // from the second
@@ -76,6 +93,11 @@ func TestScaleGivesUnitSums(t *testing.T) {
 	scale := scaleOf(typical, sizes...)
 	if len(scale) != weightsOf(sizes...) {
 		t.Fatalf("%d scales for %d weights", len(scale), weightsOf(sizes...))
+	}
+	for _, m := range memories {
+		if got, want := len(m.scaleOf(typical, sizes)), len(newPolicy(m, sizes...).weights); got != want {
+			t.Errorf("%+v: %d scales for %d weights", m, got, want)
+		}
 	}
 	// The variance of a hidden unit's sum is that of its two weights times the squared observations.
 	variance := 0.0

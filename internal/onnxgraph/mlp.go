@@ -28,9 +28,13 @@ func Dense(name string, layers []Layer) []byte {
 	if len(layers) == 0 {
 		panic("onnxgraph: a dense network needs at least one layer")
 	}
-	g := New(name)
-	g.Input(MLPInput, Float, BatchDim, layers[0].In)
-	value, width := MLPInput, layers[0].In
+	return New(name).Input(MLPInput, Float, BatchDim, layers[0].In).Dense(MLPInput, layers).Marshal()
+}
+
+// Dense adds dense layers, that take the rows of a value, and the output "action" of
+// the last one. It panics where layers do not fit together.
+func (g *Graph) Dense(value string, layers []Layer) *Graph {
+	width := layers[0].In
 	for i, l := range layers {
 		if l.In != width || len(l.Weights) != l.In*l.Out || len(l.Bias) != l.Out {
 			panic(fmt.Sprintf("onnxgraph: layer %d takes %d of %d values and has %d weights and %d biases for %d×%d",
@@ -54,7 +58,7 @@ func Dense(name string, layers []Layer) []byte {
 		}
 		value, width = out, l.Out
 	}
-	return g.Output(MLPOutput, Float, BatchDim, width).Marshal()
+	return g.Output(MLPOutput, Float, BatchDim, width)
 }
 
 // MLP returns a model file of random dense layers of the given widths, such as 48, 256, 128, 12, in the form

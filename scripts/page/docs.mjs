@@ -27,12 +27,12 @@ for (const [width, height] of [[1280, 900], [360, 800]]) {
     const page = await open(browser, url, { width, height });
     await page.waitForSelector('.model');
     const models = await page.$$eval('.model', (all) => all.map((n) => n.querySelector('h2').textContent));
-    assert.deepEqual(models, ['cartpole', 'hopper']);
+    assert.deepEqual(models, ['cartpole', 'hopper', 'positions-frames', 'positions-gru', 'positions-memoryless']);
     for (const model of models) {
       await page.evaluate((name) => document.querySelector(`#model-${name}-body ~ button`).click(), model);
       await page.waitForFunction((name) => /^\d/.test(document.getElementById(`model-${name}-answer`).textContent), {}, model);
       const said = await page.$eval(`#model-${model}-answer`, (n) => n.textContent);
-      assert.match(said, /^200 after [\d.]+ ms\n\{"outputs":\[\[[-\d.e, ]+\]\]\}$/, model);
+      assert.match(said, /^200 after [\d.]+ ms\n\{"outputs":(\[\[[-\d.e, ]+\]\]|\{"action":\[\[[-\d.e]+\]\],"hn":\[\[[-\d.e,]+\]\]\})\}$/, model);
     }
     await page.$$eval('details', (all) => all.forEach((d) => (d.open = true)));
     for (const theme of themes) {

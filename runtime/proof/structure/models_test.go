@@ -56,7 +56,8 @@ func TestExampleModels(t *testing.T) {
 		t.Fatalf("no models: %v", err)
 	}
 	for _, file := range files {
-		if v := verdictOf(t, file); !v.Proven || !maps.Equal(v.Outputs, map[string]int{"action": 0}) {
+		v := verdictOf(t, file)
+		if delete(v.Outputs, "hn"); !v.Proven || !maps.Equal(v.Outputs, map[string]int{"action": 0}) {
 			t.Errorf("%s: %+v", file, v)
 		}
 	}
