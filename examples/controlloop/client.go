@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -53,8 +54,14 @@ type answer struct {
 // client asks one model for the actions of one kind of machine. It is safe for concurrent use.
 type client struct {
 	*weftclient.Client
-	model string
-	kind  plant.Kind
+	model   string
+	kind    plant.Kind
+	reports bool // the result of each episode, to the server
+
+	// Where the server keeps the state of episodes:
+	state      map[string]string // the output that each kept input is in the next step; nil: it keeps none
+	checkpoint int               // after how many steps the state is fetched; 0: never
+	live       sync.Map          // by name, of *weftclient.Episode
 }
 
 // check finds out whether the server can steer the machines with that version. If not, the error says what to do.
@@ -86,6 +93,30 @@ func (c *client) check(ctx context.Context, v version) error {
 				c.model, c.kind.Name, want.name, want.width, want.specs)
 		}
 	}
+	if len(signature.GetInputs()) > 1 {
+		err = c.findState(ctx)
+	}
+	if err == nil && c.checkpoint > 0 && len(c.state) == 0 {
+		err = fmt.Errorf("--checkpoint %d: model %s gives no state (state.pairs of model.yaml); leave it out", c.checkpoint,
+			c.model)
+	}
+	return err
+}
+
+// findState finds out which inputs the server keeps for a model with inputs that no machine shows.
+func (c *client) findState(ctx context.Context) error {
+	a, err := weftv1.NewModelServiceClient(c.Conn()).GetModel(ctx, &weftv1.GetModelRequest{Name: c.model})
+	if err != nil {
+		return fmt.Errorf("ask which state model %s has: %w", c.model, err)
+	}
+	c.state = map[string]string{}
+	for _, of := range a.GetModel().GetVersions() {
+		for _, in := range of.GetKeptInputs() {
+			if in.GetWindow() == 0 {
+				c.state[in.GetInput()] = in.GetOutput()
+			}
+		}
+	}
 	return nil
 }
 
@@ -96,27 +127,41 @@ func fits(s *weftv1.TensorSpec, name string, width int) bool {
 		len(shape) == 2 && (shape[1] == int64(width) || shape[1] == -1)
 }
 
-// report sends the result of an episode to the server. One that is lost is one less to compare.
-func (c *client) report(ctx context.Context, e *episode) {
-	if e.served == 0 || e.mixed {
-		return
-	}
+// finish ends an episode whose state the server keeps, and sends the result of it to the server if that is wanted. One
+// that is lost is one less to compare.
+func (c *client) finish(ctx context.Context, e *episode) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
+	if live, is := c.live.LoadAndDelete(e.name); is {
+		_ = live.(*weftclient.Episode).End(ctx) // else it ends when it has been idle
+	}
+	if !c.reports || e.served == 0 || e.mixed {
+		return
+	}
 	_, _ = c.ReportOutcome(ctx, &weftclient.Outcome{
 		Model: weftclient.Version(c.model, e.served), Episode: e.name, Reward: new(e.sum),
 	})
 }
 
+// ask sends an observation.
+func (c *client) ask(ctx context.Context, o observation) (*weftclient.Answer, error) {
+	model, outputs := o.version.spec(c.model), []string{actionName}
+	inputs := weftclient.Tensors{observationName: weftclient.FromSlice(o.values, 1, int64(len(o.values)))}
+	if c.state == nil {
+		return c.Predict(ctx, &weftclient.Request{
+			Model: model, Inputs: inputs, Outputs: outputs, Episode: o.episode, EndOfEpisode: o.last,
+		})
+	}
+	live, _ := c.live.LoadOrStore(o.episode, c.Episode(model, o.episode, weftclient.EpisodeOptions{
+		Outputs: outputs, CheckpointEvery: c.checkpoint, State: c.state,
+	}))
+	return live.(*weftclient.Episode).Step(ctx, inputs)
+}
+
 // act asks for one action; the deadline is that of ctx.
 func (c *client) act(ctx context.Context, o observation) answer {
 	start := time.Now()
-	response, err := c.Predict(ctx, &weftclient.Request{
-		Model:   o.version.spec(c.model),
-		Inputs:  weftclient.Tensors{observationName: weftclient.FromSlice(o.values, 1, int64(len(o.values)))},
-		Outputs: []string{actionName},
-		Episode: o.episode, EndOfEpisode: o.last,
-	})
+	response, err := c.ask(ctx, o)
 	latency := time.Since(start)
 	switch status.Code(err) {
 	case codes.OK:

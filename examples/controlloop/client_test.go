@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -20,7 +22,16 @@ import (
 // that answers too many values, every other label the error of its name.
 type fakeServer struct {
 	weftv1.UnimplementedPredictionServiceServer
+	weftv1.UnimplementedModelServiceServer
 	newest int64
+	keeps  bool // what the model remembers
+	asked  []*weftv1.PredictRequest
+}
+
+func (s *fakeServer) GetModel(context.Context, *weftv1.GetModelRequest) (*weftv1.GetModelResponse, error) {
+	return &weftv1.GetModelResponse{Model: &weftv1.Model{Versions: []*weftv1.ModelVersion{{
+		KeptInputs: []*weftv1.KeptInput{{Input: "h", Output: "hn"}, {Input: "frames", Window: 3}},
+	}}}}, nil
 }
 
 func (s *fakeServer) resolve(spec *weftv1.ModelSpec) (int64, error) {
@@ -52,9 +63,13 @@ func (s *fakeServer) GetModelMetadata(_ context.Context,
 	spec := func(name string, width int64) []*weftv1.TensorSpec {
 		return []*weftv1.TensorSpec{{Name: name, Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{-1, width}}}
 	}
+	inputs := spec("observation", 4)
+	if s.keeps {
+		inputs = append(inputs, spec("h", 8)...)
+	}
 	return &weftv1.GetModelMetadataResponse{
 		Model:     version(strconv.FormatInt(v, 10)).spec("cartpole"),
-		Signature: &weftv1.Signature{Inputs: spec("observation", 4), Outputs: spec("action", 1)},
+		Signature: &weftv1.Signature{Inputs: inputs, Outputs: spec("action", 1)},
 	}, nil
 }
 
@@ -71,6 +86,9 @@ func (s *fakeServer) Predict(_ context.Context, r *weftv1.PredictRequest) (*weft
 	if r.GetModel().GetLabel() == "bad" {
 		action = []float32{1, 2}
 	}
+	if s.keeps {
+		s.asked = append(s.asked, r)
+	}
 	return &weftv1.PredictResponse{
 		Model:     version(strconv.FormatInt(v, 10)).spec("cartpole"),
 		Outputs:   weftclient.Tensors{"action": weftclient.FromSlice(action, 1, int64(len(action)))},
@@ -81,8 +99,14 @@ func (s *fakeServer) Predict(_ context.Context, r *weftv1.PredictRequest) (*weft
 // serve starts the fake server and returns its address.
 func serve(t *testing.T) string {
 	t.Helper()
+	return (&fakeServer{newest: 3}).start(t)
+}
+
+func (s *fakeServer) start(t *testing.T) string {
+	t.Helper()
 	server := grpc.NewServer()
-	weftv1.RegisterPredictionServiceServer(server, &fakeServer{newest: 3})
+	weftv1.RegisterPredictionServiceServer(server, s)
+	weftv1.RegisterModelServiceServer(server, s)
 	return weftest.Serve(t, server)
 }
 
@@ -98,7 +122,7 @@ func dial(t *testing.T, addr, model, machine string) *client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { server.Close() })
-	return &client{server, model, kind}
+	return &client{Client: server, model: model, kind: kind}
 }
 
 func TestActOutcomes(t *testing.T) {
@@ -124,6 +148,29 @@ func TestActOutcomes(t *testing.T) {
 		if a.outcome == answered && (len(a.action) != 1 || a.rows != 3 || a.latency <= 0) {
 			t.Errorf("version %q: answer %+v, want one action, 3 rows and a latency", test.version, a)
 		}
+	}
+}
+
+// TestStateStaysInTheServer: the steps of an episode are numbered, and the latest one ends it.
+func TestStateStaysInTheServer(t *testing.T) {
+	fake := &fakeServer{newest: 3, keeps: true}
+	c := dial(t, fake.start(t), "cartpole", "cartpole")
+	if err := c.check(t.Context(), ""); err != nil || len(c.state) != 1 || c.state["h"] != "hn" {
+		t.Fatalf("state %v, %v; want that of h, without the window", c.state, err)
+	}
+	for range 2 {
+		if a := c.act(t.Context(), observation{episode: "e", values: []float32{0, 0, 0.1, 0}}); a.err != nil {
+			t.Fatal(a.err)
+		}
+	}
+	c.finish(t.Context(), &episode{name: "e"})
+	var got []string
+	for _, q := range fake.asked {
+		got = append(got, fmt.Sprint(q.GetEpisodeId(), q.GetStep(), q.GetBeginEpisode(), q.GetEndOfEpisode(), q.GetOutputs()))
+	}
+	want := []string{"e1 true false [action]", "e2 false false [action]", "e2 false true [action]"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 }
 

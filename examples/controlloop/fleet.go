@@ -82,7 +82,9 @@ func (f *fleet) play(ctx context.Context, tick *ticker, i, round int) *episode {
 		if err != nil {
 			return e
 		}
-		if time.Since(observed) > f.period() {
+		if f.wait {
+			observed = time.Now()
+		} else if time.Since(observed) > f.period() {
 			e.behind++
 		}
 		callCtx, cancel := context.WithDeadline(ctx, observed.Add(f.deadline))

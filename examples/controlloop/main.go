@@ -48,7 +48,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	defer server.Close()
 
-	c := &client{server, o.model, kind}
+	c := &client{Client: server, model: o.model, kind: kind, reports: o.report, checkpoint: o.checkpoint}
 	for _, v := range o.versions {
 		if err := c.check(ctx, v); err != nil {
 			return err
@@ -58,9 +58,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		o.episodes, kind.Name, o.hz, o.deadline.Round(time.Microsecond), o.model, o.addr)
 
 	machines := newFleet(o, kind, c.act)
-	if o.report {
-		machines.over = c.report
-	}
+	machines.over = c.finish
 	if o.rollout == nil {
 		return writeReport(stdout, machines.run(ctx))
 	}

@@ -85,7 +85,7 @@ func TestOptions(t *testing.T) {
 func TestOptionsThatMakeNoSense(t *testing.T) {
 	for _, args := range []string{
 		"cartpole", "--hz 0", "--hz NaN", "--hz 1e12", "--episodes 1 --versions 1,2", "--episodes 0", "--steps -1",
-		"--duration -1s", "--deadline 30ms", "--deadline -1ms", "--versions 1,,2", "--nonsense",
+		"--checkpoint -1", "--duration -1s", "--deadline 30ms", "--deadline -1ms", "--versions 1,,2", "--nonsense",
 	} {
 		_, err := parse(strings.Fields(args), io.Discard)
 		if err == nil {

@@ -26,8 +26,11 @@ type options struct {
 	deadline time.Duration
 	seed     uint64
 	lockstep bool
+	wait     bool     // the machines stand still until they are answered
 	report   bool     // send the result of each episode to the server
 	rollout  *rollout // nil: none
+
+	checkpoint int // after how many steps the state is fetched, where the server keeps it; 0: never
 }
 
 // version is a wish: a number, a label, or empty for the server's choice.
@@ -55,7 +58,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.SetOutput(io.Discard) // the caller prints the error
 	flags.StringVar(&o.addr, "addr", "127.0.0.1:9000", "`host:port` of the server")
 	flags.StringVar(&o.model, "model", "cartpole", "model to ask")
-	flags.StringVar(&o.machine, "machine", "", "simulated machine (default: the one named like the model)")
+	flags.StringVar(&o.machine, "machine", "", "simulated machine (default: the one named like the model, up to a hyphen)")
 	flags.StringVar(&versions, "versions", "",
 		"versions or labels, such as 1,2,stable, dealt out evenly (default: the server's choice)")
 	flags.Float64Var(&o.hz, "hz", 1/plant.Period,
@@ -69,6 +72,10 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.Uint64Var(&o.seed, "seed", 1, "seed of the first episode; every version gets the same ones")
 	flags.BoolVar(&o.lockstep, "lockstep", false,
 		"observe all machines at the same instant (default: spread over the period)")
+	flags.BoolVar(&o.wait, "wait", false,
+		"stop the machines until they are answered, for up to --deadline (default: a minute), as a simulation can")
+	flags.IntVar(&o.checkpoint, "checkpoint", 0, "where the server keeps the state of episodes, fetch it after so many "+
+		"steps, to go on from there if the server loses it (default: never)")
 	flags.BoolVar(&o.report, "report", false, "report the reward of each finished episode to the server")
 	flags.StringVar(&stages, "rollout", "", "lead a candidate version through growing traffic, by its reward: "+
 		"`BASELINE:CANDIDATE`, such as 2:3; ends with the rollout")
@@ -84,7 +91,10 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	}
 
 	if o.machine == "" {
-		o.machine = o.model
+		o.machine, _, _ = strings.Cut(o.model, "-")
+	}
+	if o.wait && o.deadline == 0 {
+		o.deadline = time.Minute
 	}
 	for name := range strings.SplitSeq(versions, ",") {
 		o.versions = append(o.versions, version(strings.TrimSpace(name)))
@@ -101,7 +111,9 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		return options{}, fmt.Errorf("--steps %d: want 0 (the machine's own limit) or more", o.steps)
 	case o.duration < 0:
 		return options{}, fmt.Errorf("--duration %v: want 0s (one episode for each machine) or more", o.duration)
-	case o.deadline < 0 || o.deadline > o.period():
+	case o.checkpoint < 0:
+		return options{}, fmt.Errorf("--checkpoint %d: want 0 (never) or more", o.checkpoint)
+	case o.deadline < 0 || o.deadline > o.period() && !o.wait:
 		return options{}, fmt.Errorf(
 			"--deadline %v: want at most the control period of %v: the next observation replaces the action",
 			o.deadline, o.period())
