@@ -2,9 +2,14 @@
 
 import asyncio
 import os
+import pathlib
 import queue
+import shutil
+import subprocess
+import sys
 import tempfile
 import unittest
+import wave
 
 import numpy as np
 import onnx
@@ -150,3 +155,44 @@ class Episodes(unittest.TestCase):
         """Has the server lose an episode."""
         with weft.Client(self.server.address) as client:
             client.predict("memory", {"x": [[0]]}, episode=episode, step=1000, end_of_episode=True)
+
+
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples" / "python"
+
+
+def example(name, *args):
+    """What an example prints, line by line."""
+    return subprocess.run([sys.executable, EXAMPLES / name, *args], check=True, stdout=subprocess.PIPE, text=True,
+                          timeout=120).stdout.splitlines()
+
+
+class Examples(unittest.TestCase):
+    """The examples of examples/python, as their user runs them."""
+
+    def test_positions(self):
+        server = serving.Server()
+        self.addCleanup(server.close)
+        self.assertEqual(["the pole stood after 500 steps"], example("positions.py", server.address))
+
+    @unittest.skipUnless(os.environ.get("WEFT_TEST_MODELS"), "WEFT_TEST_MODELS does not name a folder with silero_vad")
+    def test_vad(self):
+        """The probabilities are those of a client that passes the state on."""
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        shutil.copytree(os.path.join(os.environ["WEFT_TEST_MODELS"], "silero_vad"), folder / "models" / "silero_vad")
+        (folder / "models/silero_vad/model.yaml").write_text("state: {pairs: [{input: state, output: stateN}]}\n")
+        noise = np.random.default_rng(1).normal(0, 2000, 40 * 512 + 100).astype("<i2")
+        with wave.open(str(folder / "noise.wav"), "wb") as file:
+            file.setparams((1, 2, 16000, 0, "NONE", ""))
+            file.writeframes(noise.tobytes())
+        server = serving.Server(models=str(folder / "models"))
+        self.addCleanup(server.close)
+        said = [float(line.split()[2]) for line in example("vad.py", folder / "noise.wav", server.address)]
+        samples = np.pad(noise / np.float32(32768), (64, 412)).astype(np.float32)
+        state = np.zeros((2, 1, 128), np.float32)
+        with weft.Client(server.address) as client:
+            for n in range(41):
+                answer = client.predict("silero_vad", {
+                    "input": samples[np.newaxis, 512 * n:512 * n + 576], "sr": np.array(16000), "state": state})
+                state = answer["stateN"]
+                self.assertAlmostEqual(answer["output"][0, 0], said[n], delta=0.001)
+        self.assertEqual(41, len(said))
