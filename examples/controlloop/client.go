@@ -78,13 +78,18 @@ func (c *client) check(ctx context.Context, v version) error {
 		}
 		return fmt.Errorf("the server at %s cannot steer with model %s: %w", c.Conn().Target(), c.model, err)
 	}
-	signature := metadata.GetSignature()
+	signature, window := metadata.GetSignature(), 1
+	if in := signature.GetInputs(); len(in) != 1 || !fits(in[0], observationName, c.kind.ObservationSize) {
+		if window, err = c.findState(ctx); err != nil {
+			return err
+		}
+	}
 	for _, want := range []struct {
 		name  string
 		specs []*weftv1.TensorSpec
 		width int
 	}{
-		{observationName, signature.GetInputs(), c.kind.ObservationSize},
+		{observationName, signature.GetInputs(), c.kind.ObservationSize * window},
 		{actionName, signature.GetOutputs(), c.kind.ActionSize},
 	} {
 		if !slices.ContainsFunc(want.specs, func(s *weftv1.TensorSpec) bool { return fits(s, want.name, want.width) }) {
@@ -93,31 +98,35 @@ func (c *client) check(ctx context.Context, v version) error {
 				c.model, c.kind.Name, want.name, want.width, want.specs)
 		}
 	}
-	if len(signature.GetInputs()) > 1 {
-		err = c.findState(ctx)
-	}
-	if err == nil && c.checkpoint > 0 && len(c.state) == 0 {
-		err = fmt.Errorf("--checkpoint %d: model %s gives no state (state.pairs of model.yaml); leave it out", c.checkpoint,
+	if c.checkpoint > 0 && len(c.state) == 0 {
+		return fmt.Errorf("--checkpoint %d: model %s gives no state (state.pairs of model.yaml); leave it out", c.checkpoint,
 			c.model)
 	}
-	return err
+	return nil
 }
 
-// findState finds out which inputs the server keeps for a model with inputs that no machine shows.
-func (c *client) findState(ctx context.Context) error {
+// findState finds out which inputs the server keeps for a model with inputs that no machine shows, and returns how many
+// observations the model takes.
+func (c *client) findState(ctx context.Context) (window int, err error) {
 	a, err := weftv1.NewModelServiceClient(c.Conn()).GetModel(ctx, &weftv1.GetModelRequest{Name: c.model})
 	if err != nil {
-		return fmt.Errorf("ask which state model %s has: %w", c.model, err)
+		return 0, fmt.Errorf("ask which state model %s has: %w", c.model, err)
 	}
-	c.state = map[string]string{}
+	window = 1
 	for _, of := range a.GetModel().GetVersions() {
 		for _, in := range of.GetKeptInputs() {
-			if in.GetWindow() == 0 {
+			if c.state == nil {
+				c.state = map[string]string{}
+			}
+			switch {
+			case in.GetWindow() == 0:
 				c.state[in.GetInput()] = in.GetOutput()
+			case in.GetInput() == observationName:
+				window = int(in.GetWindow())
 			}
 		}
 	}
-	return nil
+	return window, nil
 }
 
 // fits reports whether a tensor is of that name and of shape [any, width].

@@ -162,7 +162,7 @@ func dense(out, in, weights []float32, activate func(float64) float64) []float32
 }
 
 // onnx returns the policy as a model file: input "observation", output "action", both [batch, width] float32. One with
-// cells has their state as input "h" and output "hn"; one that takes several observations has these as input "frames".
+// cells has their state as input "h" and output "hn"; the observation of one that takes several is all of them.
 func (p *policy) onnx(name string) []byte {
 	var layers []onnxgraph.Layer
 	rest := p.weights[p.cellWeights(p.observed):]
@@ -173,19 +173,13 @@ func (p *policy) onnx(name string) []byte {
 		})
 		rest = rest[(in+1)*out:]
 	}
-	g := onnxgraph.New(name).Input(onnxgraph.MLPInput, onnxgraph.Float, onnxgraph.BatchDim, p.observed)
-	switch {
-	case p.cells > 0:
-		g.Input("h", onnxgraph.Float, onnxgraph.BatchDim, p.cells)
-		p.addCells(g)
-		g.Dense("hn", layers).Output("hn", onnxgraph.Float, onnxgraph.BatchDim, p.cells)
-	case p.frames > 1:
-		g.Input("frames", onnxgraph.Float, onnxgraph.BatchDim, p.frames, p.observed)
-		g.Node("Flatten", []string{"frames"}, []string{"stack"}).Dense("stack", layers)
-	default:
-		g.Dense(onnxgraph.MLPInput, layers)
+	if p.cells == 0 {
+		return onnxgraph.Dense(name, layers)
 	}
-	return g.Marshal()
+	g := onnxgraph.New(name).Input(onnxgraph.MLPInput, onnxgraph.Float, onnxgraph.BatchDim, p.observed)
+	g.Input("h", onnxgraph.Float, onnxgraph.BatchDim, p.cells)
+	p.addCells(g)
+	return g.Dense("hn", layers).Output("hn", onnxgraph.Float, onnxgraph.BatchDim, p.cells).Marshal()
 }
 
 // addCells adds what stepCells computes. The operator GRU would need cuDNN on a GPU.

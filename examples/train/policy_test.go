@@ -23,7 +23,7 @@ func read(t *testing.T, m memory, model []byte) *policy {
 		t.Fatal(err)
 	}
 	shape := file.GetGraph().GetInput()[0].GetType().GetTensorType().GetShape().GetDim()
-	sizes := []int{int(shape[1].GetDimValue())}
+	sizes := []int{int(shape[1].GetDimValue()) / max(m.frames, 1)}
 	var weights []float64
 	for _, tensor := range file.GetGraph().GetInitializer() {
 		if strings.HasPrefix(tensor.GetName(), "weights_") {
