@@ -73,7 +73,7 @@ class _Loop:
         if timeout is not None and self.action is None:
             timeout = max(timeout, _FIRST)
         return {"model": self.model, "inputs": {self.input: row}, "episode": self.episode.id, "timeout": timeout,
-                **self.choice}
+                "begin_episode": self.episode.steps == 0, "step": self.episode.steps + 1, **self.choice}
 
     def answered(self, answer: Answer) -> None:
         self.episode.version, self.action = answer.version, self.act(answer)
@@ -105,6 +105,7 @@ def run_episode(client: Client, model: str, env: Environment, *, input: str, act
     A step without an answer within timeout seconds repeats the action before; the first may take five. Observations of
     float64 are sent as float32. seed is for the environment's reset. All requests are of one episode, so that one version
     plays it: episode is its id, a new one if empty, by which the model's traffic chooses unless version or label does.
+    Where the server keeps the state of episodes, the report ends it.
     """
     loop = _Loop(env, model, input, act, max_steps, timeout, seed, Episode(episode or uuid.uuid4().hex),
                  {"version": version, "label": label})
