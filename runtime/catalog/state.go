@@ -9,6 +9,8 @@ import (
 
 // EpisodeState says which inputs of a version the server keeps between the requests of an episode. Immutable.
 type EpisodeState struct {
+	// Found: no settings say so, but names and shapes. Callers who bring all of it themselves must not notice.
+	Found bool
 	// Inputs are kept, ascending by Input.
 	Inputs []StateInput
 	// Start is the input that is 1 in the first request of an episode, unless that brings some of Inputs, and 0 in all

@@ -136,6 +136,8 @@ type Ask struct {
 	Stream any // that it came on; nil: on none
 	// After is closed when the step before it on the stream was answered; nil: there is none.
 	After <-chan struct{}
+	// AfterBegin: After waits for one that begins the episode, among others.
+	AfterBegin bool
 	// Limit is when Late is the answer to one that still waits for its turn; zero: never.
 	Limit time.Time
 	Late  error
@@ -166,7 +168,8 @@ func (a *Ask) wait(ctx context.Context, turn <-chan struct{}) error {
 // request that brings its whole state, of an episode that is not there: it needs none. The error is a *LostError, a
 // *StaleError, a *FullError, a *tensor.FieldError or the cause of ctx.
 func (s *Store) Enter(ctx context.Context, a *Ask) (*Turn, error) {
-	if a.After != nil {
+	// One that brings its state has no need of an episode, and waits for none that is not there.
+	if a.After != nil && (a.Begin || !a.Brought || a.AfterBegin || s.has(a.Key)) {
 		if err := a.wait(ctx, a.After); err != nil {
 			return nil, err
 		}
@@ -193,6 +196,12 @@ func (s *Store) Enter(ctx context.Context, a *Ask) (*Turn, error) {
 			return nil, err
 		}
 	}
+}
+
+func (s *Store) has(k Key) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all[k] != nil
 }
 
 // find returns the episode that is asked, and reports whether it begins with this step. Nil: there is none, and need be

@@ -34,7 +34,7 @@ func configOf(v *catalog.Version) *inference.ModelConfig {
 	}
 	rows := c.GetMaxBatchSize() > 0
 	for i := range v.Signature.MostInputs() {
-		if v.EpisodeState.Fills(i) {
+		if stateOf(v).Fills(i) {
 			continue
 		}
 		spec, optional := v.Signature.Takes(i)
@@ -62,7 +62,7 @@ func configOf(v *catalog.Version) *inference.ModelConfig {
 		c.SchedulingChoice = &inference.ModelConfig_EnsembleScheduling{EnsembleScheduling: stepsOf(v)}
 		return c
 	}
-	if v.EpisodeState != nil {
+	if stateOf(v) != nil {
 		c.SchedulingChoice = &inference.ModelConfig_SequenceBatching{SequenceBatching: sequencesOf(v, rows)}
 		return c
 	}

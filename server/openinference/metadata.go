@@ -56,7 +56,7 @@ func (s *Service) ModelMetadata(
 		Outputs: metadataOf(v.Signature.Outputs),
 	}
 	for i, spec := range metadataOf(v.Signature.Inputs) {
-		if !v.EpisodeState.Fills(i) { // as in Triton, a sequence's state is none of its inputs
+		if !stateOf(v).Fills(i) { // as in Triton, a sequence's state is none of its inputs
 			m.Inputs = append(m.Inputs, spec)
 		}
 	}
@@ -74,6 +74,15 @@ func (s *Service) ModelMetadata(
 		}
 	}
 	return m, nil
+}
+
+// stateOf returns the state that clients are told of. Nobody has asked for what was found: clients that bring it read
+// here that it is an input.
+func stateOf(v *catalog.Version) *catalog.EpisodeState {
+	if v.EpisodeState != nil && v.EpisodeState.Found {
+		return nil
+	}
+	return v.EpisodeState
 }
 
 // metadataOf describes inputs or outputs. Unlike in a configuration, shapes have the dimension of rows.

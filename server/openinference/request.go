@@ -131,6 +131,7 @@ func (r *request) fill(size int) {
 	}
 	a := &r.asked
 	r.Episode, r.BeginEpisode, r.EndOfEpisode, r.Step = a.episode, a.begin, a.end, a.step
+	r.MayKeepState = a.step == 0 // Triton's clients know no steps
 	r.Priority, r.Target = a.priority, a.target
 	r.TraceParent = a.trace
 	if a.timeout > 0 { // it counts from here, as the time of arrival is not known yet; on a stream see Enter

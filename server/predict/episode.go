@@ -27,28 +27,28 @@ func (p *Pipeline) enterEpisode(ctx context.Context, f *flight) error {
 	if v.EpisodeState == nil || req.Episode == "" {
 		return nil
 	}
-	rows, newest, err := brought(req, call)
-	if err != nil {
-		return err
-	}
-	if call.Limit.IsZero() && v.MaxLatency > 0 {
-		call.Limit = time.Now().Add(v.MaxLatency)
-	}
 	ask := episode.Ask{
 		Key:     episode.Key{Identity: req.caller(), Model: v.Model, Episode: req.Episode},
-		Version: v, Begin: req.BeginEpisode, Step: req.Step, Rows: rows, Brought: newest == nil, Newest: newest,
-		Stream: req.StreamID, After: req.After, Limit: call.Limit, Late: sharedsched.ErrExpired,
+		Version: v, Begin: req.BeginEpisode, Step: req.Step, Brought: true,
+		Stream: req.StreamID, After: req.After, AfterBegin: req.AfterBegin,
+		Limit: call.Limit, Late: sharedsched.ErrExpired,
 	}
 	for _, in := range v.EpisodeState.Inputs {
 		ask.Brought = ask.Brought && call.Inputs[in.Input].DType != tensor.Invalid
 	}
-	if call.Wanted == nil { // the state is for the caller, too, where it is from there
-		call.Wanted = make([]int, 0, len(v.Signature.Outputs))
-		for o := range v.Signature.Outputs {
-			if ask.Brought || !isState(v, o) {
-				call.Wanted = append(call.Wanted, o)
-			}
+	if ask.Brought && v.EpisodeState.Found && req.MayKeepState {
+		ask.Begin = false
+	}
+	var err error
+	if ask.Rows, ask.Newest, err = brought(req, call); err != nil {
+		if ask.Brought && v.EpisodeState.Found && !ask.Begin {
+			return nil // it is refused as by any model, if it is
 		}
+		return err
+	}
+	ask.Brought = ask.Brought && ask.Newest == nil
+	if ask.Limit.IsZero() && v.MaxLatency > 0 {
+		ask.Limit = time.Now().Add(v.MaxLatency)
 	}
 	if p.config.Recorder != nil {
 		call.Inputs = slices.Clone(call.Inputs) // flight.inputs stay as they came
@@ -58,8 +58,17 @@ func (p *Pipeline) enterEpisode(ctx context.Context, f *flight) error {
 	case err != nil:
 		return err
 	case entered == nil:
-		episode.FillStart(v, call.Inputs, rows, false)
+		episode.FillStart(v, call.Inputs, ask.Rows, false)
 		return nil
+	}
+	call.Limit = ask.Limit
+	if call.Wanted == nil { // the state is for the caller, too, where it is from there
+		call.Wanted = make([]int, 0, len(v.Signature.Outputs))
+		for o := range v.Signature.Outputs {
+			if ask.Brought || !isState(v, o) {
+				call.Wanted = append(call.Wanted, o)
+			}
+		}
 	}
 	f.turn = entered
 	if f.turn.Kept == nil {

@@ -2,6 +2,7 @@ package predict
 
 import (
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
@@ -89,11 +90,20 @@ func (p *Pipeline) mirror(f *flight, route *routing.Route) {
 		o.Follow = f.req.trace.Follow()
 	}
 	for _, target := range route.Shadows {
-		// A shadow has no state of its own, and that of the version that answered means nothing to it.
-		kept := func(v *catalog.Version) bool { return v.EpisodeState != nil && f.req.Episode != "" }
-		if v := m.Version(target.Version); v != nil && v.State == catalog.Ready && !kept(v) {
+		if v := m.Version(target.Version); v != nil && v.State == catalog.Ready && !f.lacksState(v) {
 			o.Shadows = append(o.Shadows, shadow.Target{Version: v, Shadow: target})
 		}
 	}
 	p.config.Shadows.Offer(o)
+}
+
+// lacksState reports whether an answered request cannot be shown to a version: it keeps the state of episodes, has none
+// of this one, and the request did not bring it. The state of the version that answered means nothing to it.
+func (f *flight) lacksState(v *catalog.Version) bool {
+	if v.EpisodeState == nil || f.req.Episode == "" {
+		return false
+	}
+	return f.turn != nil || slices.ContainsFunc(v.EpisodeState.Inputs, func(in catalog.StateInput) bool {
+		return f.call.Version.Signature.Input(v.Signature.Inputs[in.Input].Name) < 0
+	})
 }

@@ -28,12 +28,16 @@ type Request struct {
 	// EndOfEpisode: the last.
 	Episode                    string
 	BeginEpisode, EndOfEpisode bool
+	// MayKeepState: callers who keep the state themselves may say BeginEpisode, too. It then begins nothing where the
+	// request brings the whole state, and no settings say that the server keeps it.
+	MayKeepState bool
 	// Step numbers the requests of an episode, ascending, so that one may be sent again; 0: it has no number.
 	Step uint64
 	// StreamID is the stream that the request came on, comparable, and After is closed when the request of the episode
-	// before it on that stream was answered; nil: there is none.
-	StreamID any
-	After    <-chan struct{}
+	// before it on that stream was answered; nil: there is none. AfterBegin: one of those begins the episode.
+	StreamID   any
+	After      <-chan struct{}
+	AfterBegin bool
 	// Arrived is when the request came, as far as is known; zero: just now.
 	Arrived time.Time
 	// Limit is the time after which the answer is worth nothing; zero leaves it to the model. See AnswerBy.

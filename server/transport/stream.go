@@ -67,6 +67,7 @@ type stream struct {
 type place struct {
 	of      *stream
 	episode string
+	begins  bool // it, or one before it, begins the episode
 	// guarded by the stream's mu
 	before *place
 	left   bool
@@ -81,8 +82,10 @@ func (st *stream) line(x *Exchange) {
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	p := &place{of: st, episode: x.Episode, before: st.latest[x.Episode]}
+	p := &place{of: st, episode: x.Episode, begins: x.BeginEpisode, before: st.latest[x.Episode]}
 	if p.before != nil {
+		x.AfterBegin = p.before.begins
+		p.begins = p.begins || x.AfterBegin
 		after := make(chan struct{})
 		p.before.tell, x.After = append(p.before.tell, after), after
 	}
