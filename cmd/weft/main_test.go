@@ -7,6 +7,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/weftserve/weft/internal/onnxgraph/sketch"
 	"github.com/weftserve/weft/internal/ortlib"
 )
 
@@ -27,7 +28,8 @@ func TestMain(m *testing.M) {
 //	signal [last] NAME...       sends the signals to what runs in the background, or to what began last
 //	exec predict ADDRESS MODEL N [INPUT]  sends N requests at once and prints how many ended with which code
 //
-// and the condition [onnxruntime]: the library was fetched. LIBRARY is where it is, CARTPOLE and HOPPER are models.
+// and the condition [onnxruntime]: the library was fetched. LIBRARY is where it is, CARTPOLE and HOPPER are models, and
+// gru.onnx is one with state.
 func TestScripts(t *testing.T) {
 	library, missing := ortlib.Find()
 	testscript.Run(t, testscript.Params{
@@ -46,6 +48,13 @@ func TestScripts(t *testing.T) {
 					return err
 				}
 				env.Setenv(name, path)
+			}
+			recurrent, err := sketch.Parse("obs[N,3] h[N,3]; hn = Tanh(Add(obs, h)); act = Neg(hn); act, hn")
+			if err != nil {
+				return err
+			}
+			if err := os.WriteFile(filepath.Join(env.WorkDir, "gru.onnx"), recurrent.Graph.Marshal(), 0o600); err != nil {
+				return err
 			}
 			// Nothing is exported, nor found, on account of where the tests run.
 			for _, name := range []string{"OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER"} {

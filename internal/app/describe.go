@@ -4,16 +4,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/runtime/catalog"
-	"github.com/weftserve/weft/runtime/modelrepo"
-	"github.com/weftserve/weft/runtime/serving"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -46,9 +42,6 @@ func describeVersion(v *catalog.Version) VersionFindings {
 	if v.Scarce != "" {
 		f.Notes = append(f.Notes, v.Scarce)
 	}
-	if pairs := serving.FindPairs(v.Signature); len(pairs) > 0 && v.EpisodeState == nil && !v.StepOnly {
-		f.Notes = append(f.Notes, proposeState(pairs))
-	}
 	return f
 }
 
@@ -58,7 +51,7 @@ func describeState(v *catalog.Version) *StateFindings {
 	if s == nil {
 		return nil
 	}
-	f := &StateFindings{MaxEpisodes: s.MaxEpisodes, Idle: config.Duration(s.Idle).String()}
+	f := &StateFindings{Found: s.Found, MaxEpisodes: s.MaxEpisodes, Idle: config.Duration(s.Idle).String()}
 	if s.Start >= 0 {
 		f.Start = sig.Inputs[s.Start].Name
 	}
@@ -81,26 +74,6 @@ func describeState(v *catalog.Version) *StateFindings {
 		}
 	}
 	return f
-}
-
-// plainName matches names that need no quotes in YAML.
-var plainName = regexp.MustCompile(`^[A-Za-z_][\w./-]*$`)
-
-// proposeState says how model.yaml has the server keep what looks like the state of a recurrent model.
-func proposeState(pairs []modelrepo.StatePair) string {
-	quoted := func(name string) string {
-		if plainName.MatchString(name) {
-			return name
-		}
-		return strconv.Quote(name)
-	}
-	var inputs, all []string
-	for _, p := range pairs {
-		inputs = append(inputs, p.Input)
-		all = append(all, fmt.Sprintf("{input: %s, output: %s}", quoted(p.Input), quoted(p.Output)))
-	}
-	return fmt.Sprintf("state: {pairs: [%s]} in %s would keep %s in the server between the requests of an episode "+
-		"(docs/EPISODES.md)", strings.Join(all, ", "), modelrepo.ManifestName, strings.Join(inputs, ", "))
 }
 
 // openLengths names the dimensions of inputs in which requests must have equal sizes to share an execution. The

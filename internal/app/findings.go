@@ -72,6 +72,7 @@ type TensorFindings struct {
 
 // StateFindings are what the server keeps between the requests of an episode.
 type StateFindings struct {
+	Found  bool                 `json:"found,omitempty"` // by names and shapes; no settings say so
 	Inputs []StateInputFindings `json:"inputs"`
 	Start  string               `json:"start,omitempty"` // the input that is 1 in the first request
 	// RowBytes and Bytes are what an episode begins with, for each of its rows and besides.

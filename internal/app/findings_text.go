@@ -147,8 +147,13 @@ func (s *StateFindings) text() string {
 	if s.Growing != nil {
 		takes = append(takes, "more as "+strings.Join(s.Growing, ", ")+" grow")
 	}
-	return fmt.Sprintf("%s; %s; up to %d episodes, %s idle", strings.Join(kept, ", "), strings.Join(takes, ", "),
+	text := fmt.Sprintf("%s; %s; up to %d episodes, %s idle", strings.Join(kept, ", "), strings.Join(takes, ", "),
 		s.MaxEpisodes, s.Idle)
+	if s.Found {
+		text += "; found by names and shapes, kept of episodes that begin (begin_episode) without it; state: none in " +
+			modelrepo.ManifestName + " says no"
+	}
+	return text
 }
 
 // text is such as "x float32 [-1 4], rows in dimension 0".

@@ -458,6 +458,11 @@ func (s *assembly) hints(out io.Writer) {
 			if v.State == catalog.Ready && !v.Batching.Batched {
 				fmt.Fprintf(out, "weft: note    %s is served request by request: %s\n", m.name, v.Batching.Reason)
 			}
+			if s := v.EpisodeState; v.State == catalog.Ready && s != nil && s.Found {
+				fmt.Fprintf(out, "weft: note    %s has state, by names and shapes (%s <- %s): requests of an episode that begins "+
+					"(begin_episode) need not bring it\n", m.name, v.Signature.Inputs[s.Inputs[0].Input].Name,
+					v.Signature.Outputs[s.Inputs[0].Output].Name)
+			}
 		}
 	}
 }

@@ -443,6 +443,24 @@ func TestStateSettings(t *testing.T) {
 	}
 }
 
+// TestNoState: that there is none, and that nothing is said, are settings that a version is loaded with.
+func TestNoState(t *testing.T) {
+	w := newWorld(t, 1)
+	before := times(1)
+	w.add("m", 1, before, nil)
+	w.reconcile()
+	for _, state := range []*modelrepo.State{{None: true}, nil} {
+		next := times(1)
+		w.put("m", 1, next, "first")
+		w.edit("m", func(m *modelrepo.Manifest) { m.State = state })
+		w.reconcile()
+		if v := w.version("m", 1); before.Closed() != 1 || v.EpisodeState != nil || v.Cause != "" {
+			t.Errorf("%+v: closed %d times, published %+v, cause %q", state, before.Closed(), v.EpisodeState, v.Cause)
+		}
+		before = next
+	}
+}
+
 // TestStateWithOtherRows: a proof that finds the rows of an output elsewhere has the version loaded again, which finds
 // that its state does not fit.
 func TestStateWithOtherRows(t *testing.T) {

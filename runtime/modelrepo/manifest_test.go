@@ -137,6 +137,8 @@ func TestSynthIsRead(t *testing.T) {
 // The defaults are written out once more here, as `weft check` shows them: changing one is a decision.
 func TestPrint(t *testing.T) {
 	defaults, full, synth := modelrepo.Defaults(), read(t, "testdata/full.yaml"), read(t, "testdata/synth.yaml")
+	synth.State = &modelrepo.State{None: true}
+	synth.State.SetDefaults()
 	for name, m := range map[string]*modelrepo.Manifest{"defaults": &defaults, "full": &full, "synth": &synth} {
 		text, err := modelrepo.Print(m)
 		if err != nil {

@@ -14,8 +14,10 @@ import (
 )
 
 // State says which inputs the server keeps from one request of an episode to the next. At load they are compared with
-// the model.
+// the model. In files it is a mapping, or none.
 type State struct {
+	// None: nothing is kept, not even what names and shapes tell, which is what is kept without settings.
+	None bool `yaml:"-"`
 	// Pairs are the inputs that are, in the next request, what an output is.
 	Pairs []StatePair `yaml:"pairs,flow,omitempty"`
 	// Windows are the inputs that have the latest values of another input or of an output, as a stack of frames.
@@ -80,6 +82,30 @@ func (s *State) SetDefaults() {
 	s.MaxEpisodes, s.Idle, s.OnVersionChange = 10_000, config.Duration(time.Minute), RefuseOnChange
 }
 
+// UnmarshalText reads the form that keeps nothing: none.
+func (s *State) UnmarshalText(text []byte) error {
+	if string(text) != stateNone {
+		return fmt.Errorf("expected none, or what is kept, such as {pairs: [{input: h, output: hn}]}, found %q", text)
+	}
+	*s = State{None: true}
+	s.SetDefaults()
+	return nil
+}
+
+// MarshalYAML gives the form that was read.
+func (s State) MarshalYAML() (any, error) {
+	type mapping State
+	if s.keepsNone() {
+		return stateNone, nil
+	}
+	return mapping(s), nil
+}
+
+const stateNone = "none"
+
+// keepsNone reports whether they say to keep nothing. Those of model.yaml may follow a config.pbtxt that does.
+func (s *State) keepsNone() bool { return s.None && len(s.Pairs)+len(s.Windows) == 0 && s.Start == "" }
+
 const (
 	maxEpisodes  = 1_000_000
 	maxWindow    = 1 << 16
@@ -119,12 +145,12 @@ func (s *State) Tensors() State {
 	if s == nil {
 		return State{}
 	}
-	return State{Pairs: s.Pairs, Windows: s.Windows, Initial: s.Initial, Start: s.Start}
+	return State{None: s.None, Pairs: s.Pairs, Windows: s.Windows, Initial: s.Initial, Start: s.Start}
 }
 
 // check judges the settings by themselves. nil is fine.
 func (s *State) check(faults *config.Faults) {
-	if s == nil {
+	if s == nil || s.keepsNone() {
 		return
 	}
 	config.Between(faults, "state.max_episodes", s.MaxEpisodes, 1, maxEpisodes)

@@ -62,9 +62,8 @@ func (t *tritonConfig) sequences() {
 		s.MaxEpisodes = int(t.most(path, uint64(n), maxEpisodes))
 		t.sets("state.max_episodes", path)
 	}
-	if len(s.Pairs) > 0 || s.Start != "" {
-		t.m.State = s
-	}
+	s.None = len(s.Pairs) == 0 && s.Start == "" // a sequence that has no state here has none
+	t.m.State = s
 }
 
 // controlFields are those of a control input and of its control.

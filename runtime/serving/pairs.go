@@ -10,7 +10,7 @@ import (
 // pairForms are how exporters name an input that is, in the next request, what an output was, and that output. Of a
 // whole family all must have one.
 var pairForms = []struct {
-	input   *regexp.Regexp
+	input   *regexp.Regexp // whose first group names what it is
 	outputs []string
 	whole   bool
 }{
@@ -22,27 +22,38 @@ var pairForms = []struct {
 	{regexp.MustCompile(`^(.+)$`), []string{"${1}n", "${1}N", "${1}_n", "${1}_out"}, false},
 }
 
-// FindPairs returns the inputs that are, in the next request, what an output was, where names and shapes leave no doubt
-// of that; else none.
-func FindPairs(sig *tensor.Signature) (pairs []modelrepo.StatePair) {
+// stateNames match what is state and nothing else. An image_in has an image_out, too, and a joint_state is observed.
+var stateNames = regexp.MustCompile(`(?i)^(?:` +
+	`(?:\d+\.(?:decoder\.)?|(?:key_values?|kv)?[_.]?\d+[_.]?)(?:key|value)?|` + // of past_key_values.0.key, past_0
+	`(?:.+[_.])?cache(?:[_.]?\d+)?|` +
+	`(?:(?:actor|critic|policy)[_.])?(?:` + recurrentWord + `)(?:[_.](?:` + recurrentWord + `))*)$`)
+
+const recurrentWord = `(?:rnn|lstm|gru|recurrent|hidden|cell|carry|memory|state|hx|cx|h|c)(?:[_.]?\d+)?`
+
+// findPairs returns the inputs that are, in the next request, what an output was, where names and shapes leave no doubt
+// of any of them; else none.
+func findPairs(sig *tensor.Signature) (pairs []modelrepo.StatePair) {
 	taken := map[string]bool{}
 	for i := range sig.Inputs {
 		in := &sig.Inputs[i]
 		var found []string
 		for _, form := range pairForms {
-			if !form.input.MatchString(in.Name) {
+			match := form.input.FindStringSubmatch(in.Name)
+			if match == nil {
 				continue
 			}
+			known := stateNames.MatchString(match[1])
 			for _, to := range form.outputs {
-				switch o := sig.Output(form.input.ReplaceAllString(in.Name, to)); {
-				case o < 0:
-				case !recurs(in, &sig.Outputs[o]):
+				o := sig.Output(form.input.ReplaceAllString(in.Name, to))
+				switch fits := o >= 0 && recurs(in, &sig.Outputs[o]); {
+				case o < 0 || !known && !fits:
+				case known != fits: // it may be one, or some other thing of that name
 					return nil
 				default:
 					found = append(found, sig.Outputs[o].Name)
 				}
 			}
-			if form.whole && len(found) == 0 {
+			if form.whole && known && len(found) == 0 {
 				return nil
 			}
 		}

@@ -19,13 +19,19 @@ import (
 )
 
 // keep finds the inputs that the server keeps between the requests of an episode in the signature that the replica is
-// published with. The error is all faults, by their places in the settings.
+// published with. The error is all faults, by their places in the settings. Without settings there are none: what names
+// and shapes tell is kept if it can be. A pipeline has the names of several models.
 func (r *Replica) keep(c residency.Candidate) error {
 	s := c.Manifest.State
-	if s == nil {
+	found := s == nil && c.Version.Pipeline == nil
+	if found {
+		s = &modelrepo.State{Pairs: findPairs(r.signature)}
+		s.SetDefaults()
+	}
+	if s == nil || len(s.Pairs)+len(s.Windows) == 0 {
 		return nil
 	}
-	f := finder{settings: s, version: c.Version, sig: r.signature, found: &catalog.EpisodeState{Start: -1}}
+	f := finder{settings: s, version: c.Version, sig: r.signature, found: &catalog.EpisodeState{Found: found, Start: -1}}
 	for i := range s.Pairs {
 		f.pair(fmt.Sprintf("state.pairs[%d]", i), &s.Pairs[i])
 	}
@@ -36,8 +42,29 @@ func (r *Replica) keep(c residency.Candidate) error {
 		f.start("state.start", s.Start)
 	}
 	slices.SortFunc(f.found.Inputs, func(a, b catalog.StateInput) int { return cmp.Compare(a.Input, b.Input) })
+	if found && len(f.faults) > 0 {
+		return nil
+	}
 	r.state = bounded(f.found, s)
+	if found && len(r.Replicas()) == 0 {
+		r.shared.Log.Info("state found by names and shapes", "event", "state_found", "model", r.Model, "version", r.Number,
+			"pairs", pairsOf(s.Pairs), "effect", "an episode that begins (begin_episode) need not bring it; other requests are "+
+				"answered as before", "remedy", "state: none in "+modelrepo.ManifestName+" if it is none")
+	}
 	return s.At(f.faults)
+}
+
+// pairsOf is such as "h <- hn, c <- cn", of a few of them.
+func pairsOf(all []modelrepo.StatePair) string {
+	const few = 8
+	var texts []string
+	for _, p := range all[:min(few, len(all))] {
+		texts = append(texts, p.Input+" <- "+p.Output)
+	}
+	if more := len(all) - few; more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(texts, ", ")
 }
 
 // bounded returns what the server keeps, within the bounds that the settings have now. Either may be nil: nothing is
