@@ -18,6 +18,7 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/episode"
+	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/servertest"
 )
 
@@ -152,7 +153,10 @@ func TestSequencesOverHTTP(t *testing.T) {
 	alone := begun()
 	first, second := strconv.FormatInt(alone.next(5), 10), strconv.FormatInt(alone.next(6), 10)
 	const begins = `"sequence_id": 7, "sequence_start": true, "sequence_step": 1`
-	for _, c := range []struct {
+	steps := []predict.Step{
+		{Number: 1}, {Number: 1, Repeated: true}, {Number: 4, Skipped: 2}, {Number: 3},
+	}
+	for i, c := range []struct {
 		x          int64
 		parameters string
 		says       []string
@@ -170,6 +174,16 @@ func TestSequencesOverHTTP(t *testing.T) {
 		for _, says := range c.says {
 			if !strings.Contains(got, says) {
 				t.Errorf("%s: %s\nwant %s", c.parameters, got, says)
+			}
+		}
+		if i < len(steps) {
+			step := h.Events()[i].Step
+			waited := step.Waited
+			if step.Waited = 0; waited <= 0 || step.Episode != "7" {
+				t.Errorf("%s: it waited %v in %q", c.parameters, waited, step.Episode)
+			}
+			if step.Episode = ""; step != steps[i] {
+				t.Errorf("%s: %+v, want %+v", c.parameters, step, steps[i])
 			}
 		}
 	}

@@ -87,6 +87,42 @@ func TestARequestInQuarantineHasTimesThatAddUp(t *testing.T) {
 	})
 }
 
+// TestStepsOfEpisodes: a story names the episode, and what became of the step there.
+func TestStepsOfEpisodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, 1)
+		time.Sleep(5 * time.Second)
+		for id, test := range map[string]struct {
+			step predict.Step
+			want string
+		}{
+			"none":  {predict.Step{}, "for pick v7, wanted within 20 ms. It was answered after 2000 ms"},
+			"named": {predict.Step{Episode: "r/1", Waited: time.Microsecond}, `It belongs to episode "r/1". `},
+			"waited": {
+				predict.Step{Episode: "r/1", Number: 7, Waited: 1500 * time.Millisecond, Skipped: 2},
+				`It is step 7 of episode "r/1", before which 2 were left out, and waited 1500 ms for the step before it. It was ` +
+					"answered after 2000 ms: 1980 ms later than wanted, mostly because of waiting for the step of its episode before it.",
+			},
+			"again": {
+				predict.Step{Episode: "r/1", Number: 7, Repeated: true},
+				`It is step 7 of episode "r/1". It came again: it got the answer that there was, and nothing ran.`,
+			},
+		} {
+			h.done(t, predict.Event{
+				ID: id, Model: "pick", Version: 7, Ending: predict.Answered, Target: 20 * time.Millisecond, Step: test.step,
+			}, 2*time.Second)
+			e := h.log.Explain(id)
+			if story := strings.Join(e.GetStory(), " "); !strings.Contains(story, test.want) {
+				t.Errorf("%s: %s", id, story)
+			}
+			if s := test.step; e.GetEpisode() != s.Episode || e.GetStep() != s.Number || e.GetSkippedSteps() != s.Skipped ||
+				e.GetRepeated() != s.Repeated || e.GetTurnMs() != s.Waited.Seconds()*1000 {
+				t.Errorf("%s: %v", id, e)
+			}
+		}
+	})
+}
+
 // What the caller of a refused request was told is kept, cut where it is long, as long as there is room.
 func TestARefusalIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

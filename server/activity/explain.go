@@ -40,6 +40,8 @@ func (l *Log) Explain(name string) *weftv1.Explanation {
 		End:     r.end(), Reason: r.reason, TraceId: r.trace,
 		EndedMs:  ms(r.ended.Sub(r.arrived)),
 		TargetMs: ms(r.target), LimitMs: ms(r.limit), ChargedMs: ms(r.charged),
+		Episode: strings.ToValidUTF8(string(l.episodes.bytes(found.episode)), "\uFFFD"), Step: r.step, TurnMs: ms(r.turn),
+		Repeated: r.repeated, SkippedSteps: r.skipped,
 	}
 	if r.of != nil {
 		e.Version = int32(r.of.version)

@@ -3,8 +3,8 @@
 // decided by it.
 //
 // Everything is bounded: the latest 32,768 batches and 65,536 requests, 65,536 that were refused, and as many that were
-// late or ended otherwise without an answer; 4 MiB of names, and as much of errors; histories of 64 versions. What is
-// shown to viewers is put together once for all of them, and only while there are any.
+// late or ended otherwise without an answer; 4 MiB of names, and as much of errors and of episodes; histories of 64
+// versions. What is shown to viewers is put together once for all of them, and only while there are any.
 package activity
 
 import (
@@ -72,6 +72,7 @@ type Log struct {
 	words    words
 	ids      ids
 	messages ids
+	episodes ids
 	busy     map[string]time.Duration // by device, ever
 	history  int                      // versions that have one
 	looked   *catalog.Snapshot        // the models that places are in step with

@@ -38,7 +38,10 @@ type request struct {
 	executions, rows        int32
 	trace                   [16]byte
 	ending                  predict.Ending
-	late                    bool
+	late, repeated          bool
+	episode                 id // in Log.episodes
+	step, skipped           uint64
+	turn                    time.Duration // that it waited for the step before
 }
 
 // RequestDone notes a request that ended, as predict.Observer is told of it. The scheduler tells when the last
@@ -49,6 +52,7 @@ func (l *Log) RequestDone(_ context.Context, e *predict.Event) {
 	r := request{
 		number: e.Number, arrived: l.at(e.Arrived), ended: l.at(e.Ended), target: e.Target, of: -1,
 		rows: int32(e.Execution.Rows), ending: e.Ending,
+		step: e.Step.Number, skipped: e.Step.Skipped, repeated: e.Step.Repeated, turn: e.Step.Waited,
 	}
 	if !e.Limit.IsZero() {
 		r.limit = e.Limit.Sub(e.Arrived)
@@ -72,7 +76,7 @@ func (l *Log) RequestDone(_ context.Context, e *predict.Event) {
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r.id = l.ids.add(clip(e.ID))
+	r.id, r.episode = l.ids.add(clip(e.ID)), l.episodes.add(clip(e.Step.Episode))
 	if e.Model != "" { // else it may name models that only its caller may see
 		r.message = l.messages.add(short(e.Message))
 	}

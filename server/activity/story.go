@@ -40,6 +40,9 @@ func story(r *told, e *weftv1.Explanation, b *batch, lane, step string) []string
 		from = " from " + r.identity
 	}
 	say("%s came at %s%s, %s%s.", who, e.GetArrived().AsTime().Format("15:04:05.000"), from, of, asked)
+	if e.GetEpisode() != "" {
+		say("%s", stepStory(e))
+	}
 
 	switch {
 	case step != "":
@@ -92,6 +95,27 @@ func story(r *told, e *weftv1.Explanation, b *batch, lane, step string) []string
 	return s
 }
 
+// stepStory says how a request was a step of its episode.
+func stepStory(e *weftv1.Explanation) string {
+	text := fmt.Sprintf("It belongs to episode %q", e.GetEpisode())
+	if e.GetStep() > 0 {
+		text = fmt.Sprintf("It is step %d of episode %q", e.GetStep(), e.GetEpisode())
+	}
+	if e.GetSkippedSteps() > 0 {
+		text += fmt.Sprintf(", before which %d were left out", e.GetSkippedSteps())
+	}
+	if e.GetTurnMs() >= toldTurn {
+		text += ", and waited " + took(e.GetTurnMs()) + " for the step before it"
+	}
+	if text += "."; e.GetRepeated() {
+		text += " It came again: it got the answer that there was, and nothing ran."
+	}
+	return text
+}
+
+// toldTurn is how many milliseconds a step must have waited for that to be told.
+const toldTurn = 0.1
+
 // outcome is the last sentence. Late and answered in time are told apart first: both are answers.
 func outcome(r *told, e *weftv1.Explanation) string {
 	all := took(e.GetEndedMs())
@@ -111,6 +135,9 @@ func outcome(r *told, e *weftv1.Explanation) string {
 func blame(r *told, e *weftv1.Explanation) string {
 	before, waited := e.GetAdmittedMs(), e.GetStartedMs()-e.GetAdmittedMs()
 	ran, after := e.GetComputedMs()-e.GetStartedMs(), e.GetEndedMs()-e.GetComputedMs()
+	if e.GetTurnMs() > e.GetEndedMs()/2 { // it is a part of the time before
+		return "waiting for the step of its episode before it"
+	}
 	// Where parts are equally long the first of these cases is named.
 	switch max(before, waited, ran, after) {
 	case before:

@@ -153,6 +153,7 @@ func TestHowRequestsEnd(t *testing.T) {
 			}
 			want := []predict.Event{{
 				Model: "policy", Version: c.version, Code: c.code, Ending: predict.EndingOf(c.code),
+				Step: predict.Step{Episode: req.Episode},
 			}}
 			if c.version != 0 {
 				want[0].Slot = "prod"

@@ -53,7 +53,9 @@ func (p *Pipeline) enterEpisode(ctx context.Context, f *flight) error {
 	if p.config.Recorder != nil {
 		call.Inputs = slices.Clone(call.Inputs) // flight.inputs stay as they came
 	}
+	before := time.Now()
 	entered, err := p.config.Episodes.Enter(ctx, &ask)
+	f.observed.step.Waited += time.Since(before)
 	switch {
 	case err != nil:
 		return err

@@ -55,6 +55,17 @@ type Event struct {
 	Degraded       bool
 	FailedOverFrom int64
 	Execution      Execution
+	Step           Step
+}
+
+// Step says how the request was a step of an episode; it is zero if it was none.
+type Step struct {
+	Episode string // as its caller calls it
+	Number  uint64 // 0: it has none
+	// Waited is how long it waited for its turn, where the server keeps the state. Repeated and Skipped are as in Result.
+	Waited   time.Duration
+	Repeated bool
+	Skipped  uint64
 }
 
 // Execution says how a request was executed; it is zero if it was not.
@@ -126,6 +137,7 @@ func (p *Pipeline) ended(ctx context.Context, f *flight, err error) {
 	p.withheld.tell(ctx, f, &e, err)
 	p.compare(f, &e, err)
 	p.record(f, e.Code, err)
+	f.observed.step.Repeated, f.observed.step.Skipped = f.result.Repeated, f.result.Skipped
 	p.done(ctx, &f.observed, f.req, &f.result.Place, &e, &f.call)
 }
 
@@ -153,6 +165,7 @@ type observed struct {
 	model   string // "" if there was none of the name that came
 	stream  bool
 	decoded time.Time
+	step    Step // all but its names
 	// As in Course; zero where the request is not traced.
 	submitted, returned, encoding time.Time
 }
@@ -189,8 +202,9 @@ func (p *Pipeline) done(ctx context.Context, o *observed, req *Request, at *Plac
 		Code: why.Code, Ending: EndingOf(why.Code), Reason: why.Reason, Message: why.Text,
 		Duration: now.Sub(o.decoded),
 		Degraded: at.Degraded, FailedOverFrom: at.FailedOverFrom,
-		Execution: Execution{Rows: call.Rows, Outcome: call.Outcome, Phases: call.Phases},
+		Execution: Execution{Rows: call.Rows, Outcome: call.Outcome, Phases: call.Phases}, Step: o.step,
 	}
+	e.Step.Episode, e.Step.Number = req.Episode, req.Step
 	if e.Arrived.IsZero() {
 		e.Arrived = o.decoded
 	}

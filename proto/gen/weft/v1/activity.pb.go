@@ -1605,7 +1605,17 @@ type Explanation struct {
 	// The trace that it belongs to; "" for none.
 	TraceId string `protobuf:"bytes,18,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
 	// All of this in sentences, in the order of time.
-	Story         []string `protobuf:"bytes,19,rep,name=story,proto3" json:"story,omitempty"`
+	Story []string `protobuf:"bytes,19,rep,name=story,proto3" json:"story,omitempty"`
+	// The episode that it belongs to, and the number of its step; "" and 0: none.
+	Episode string `protobuf:"bytes,20,opt,name=episode,proto3" json:"episode,omitempty"`
+	Step    uint64 `protobuf:"varint,21,opt,name=step,proto3" json:"step,omitempty"`
+	// How long it waited for the step of its episode before it, where the server keeps the
+	// state.
+	TurnMs float64 `protobuf:"fixed64,22,opt,name=turn_ms,json=turnMs,proto3" json:"turn_ms,omitempty"`
+	// It was a retry of its step, and got the answer that there was. Numbers of steps that
+	// were left out before it.
+	Repeated      bool   `protobuf:"varint,23,opt,name=repeated,proto3" json:"repeated,omitempty"`
+	SkippedSteps  uint64 `protobuf:"varint,24,opt,name=skipped_steps,json=skippedSteps,proto3" json:"skipped_steps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1771,6 +1781,41 @@ func (x *Explanation) GetStory() []string {
 		return x.Story
 	}
 	return nil
+}
+
+func (x *Explanation) GetEpisode() string {
+	if x != nil {
+		return x.Episode
+	}
+	return ""
+}
+
+func (x *Explanation) GetStep() uint64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *Explanation) GetTurnMs() float64 {
+	if x != nil {
+		return x.TurnMs
+	}
+	return 0
+}
+
+func (x *Explanation) GetRepeated() bool {
+	if x != nil {
+		return x.Repeated
+	}
+	return false
+}
+
+func (x *Explanation) GetSkippedSteps() uint64 {
+	if x != nil {
+		return x.SkippedSteps
+	}
+	return 0
 }
 
 // ExplainedBatch is the execution of an explained request.
@@ -2155,7 +2200,7 @@ const file_weft_v1_activity_proto_rawDesc = "" +
 	"\x0erows_per_batch\x18\t \x03(\x02R\frowsPerBatch\x12\x15\n" +
 	"\x06p50_ms\x18\n" +
 	" \x03(\x02R\x05p50Ms\x12\x15\n" +
-	"\x06p99_ms\x18\v \x03(\x02R\x05p99Ms\"\xd4\x04\n" +
+	"\x06p99_ms\x18\v \x03(\x02R\x05p99Ms\"\xdc\x05\n" +
 	"\vExplanation\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x14\n" +
@@ -2180,7 +2225,12 @@ const file_weft_v1_activity_proto_rawDesc = "" +
 	"\x05batch\x18\x10 \x01(\v2\x17.weft.v1.ExplainedBatchR\x05batch\x12)\n" +
 	"\aholders\x18\x11 \x03(\v2\x0f.weft.v1.HolderR\aholders\x12\x19\n" +
 	"\btrace_id\x18\x12 \x01(\tR\atraceId\x12\x14\n" +
-	"\x05story\x18\x13 \x03(\tR\x05story\"\xd4\x02\n" +
+	"\x05story\x18\x13 \x03(\tR\x05story\x12\x18\n" +
+	"\aepisode\x18\x14 \x01(\tR\aepisode\x12\x12\n" +
+	"\x04step\x18\x15 \x01(\x04R\x04step\x12\x17\n" +
+	"\aturn_ms\x18\x16 \x01(\x01R\x06turnMs\x12\x1a\n" +
+	"\brepeated\x18\x17 \x01(\bR\brepeated\x12#\n" +
+	"\rskipped_steps\x18\x18 \x01(\x04R\fskippedSteps\"\xd4\x02\n" +
 	"\x0eExplainedBatch\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12\x12\n" +
