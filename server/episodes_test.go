@@ -285,6 +285,10 @@ func TestEpisodeFromACheckpoint(t *testing.T) {
 	if got := intsOf(answer.GetOutputs()["y"].GetRaw()); !slices.Equal(got, []int64{a.next(5), b.next(6)}) {
 		t.Errorf("y is %v", got)
 	}
+	about, err = one.Catalog.GetModel(t.Context(), &weftv1.GetModelRequest{Name: "gru"})
+	if m := about.GetModel(); err != nil || m.GetLiveEpisodes() != 1 || m.GetStateBytes() < 80 {
+		t.Errorf("GetModel says %v, %v", m, err)
+	}
 	if _, err := other.Predictions.Predict(t.Context(), observe("pair", 2, 7, 8)); status.Code(err) != codes.NotFound {
 		t.Errorf("where the episode is not known: %v", err)
 	}

@@ -280,3 +280,15 @@ func TestChangedSignature(t *testing.T) {
 		t.Errorf("%s; want %s", line.String(), inJSON)
 	}
 }
+
+func TestNoteOfEpisodes(t *testing.T) {
+	v := &weftv1.ModelVersion{KeptInputs: []*weftv1.KeptInput{{Input: "h"}, {Input: "c"}}}
+	for want, m := range map[string]*weftv1.Model{
+		"keeps h, c of episodes":                         {},
+		"keeps h, c of episodes (the model has 3: 2KiB)": {LiveEpisodes: 3, StateBytes: 2048},
+	} {
+		if got := noteOf(v, m); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -79,7 +79,7 @@ func rowsOf(m *weftv1.Model, traffic *weftv1.GetTrafficResponse) (rows [][]strin
 		rows = append(rows, []string{
 			m.GetName(), strconv.FormatInt(v.GetVersion(), 10), stateName(v.GetState()),
 			cmp.Or(strings.Join(labels, ", "), "-"), cmp.Or(parts[v.GetVersion()], "-"),
-			noteOf(v),
+			noteOf(v, m),
 		})
 	}
 	if len(rows) == 0 {
@@ -88,8 +88,9 @@ func rowsOf(m *weftv1.Model, traffic *weftv1.GetTrafficResponse) (rows [][]strin
 	return rows
 }
 
-// noteOf says what is wrong with a version, and what it is for or made of if it is a step or a pipeline.
-func noteOf(v *weftv1.ModelVersion) string {
+// noteOf says what is wrong with a version of a model, what it is for or made of if it is a step or a pipeline, and
+// what the server keeps for it.
+func noteOf(v *weftv1.ModelVersion, m *weftv1.Model) string {
 	notes := []string{cmp.Or(v.GetFailure(), v.GetStalled(), v.GetScarcity()), stepsOf(v)}
 	if v.GetStepOnly() {
 		notes = append(notes, "a step of pipelines only: answers requests that name it")
@@ -99,7 +100,11 @@ func noteOf(v *weftv1.ModelVersion) string {
 		for _, in := range v.GetKeptInputs() {
 			kept = append(kept, in.GetInput())
 		}
-		notes = append(notes, "keeps "+strings.Join(kept, ", ")+" of episodes")
+		note := "keeps " + strings.Join(kept, ", ") + " of episodes"
+		if n := m.GetLiveEpisodes(); n > 0 {
+			note += fmt.Sprintf(" (the model has %d: %v)", n, config.Size(m.GetStateBytes()))
+		}
+		notes = append(notes, note)
 	}
 	return strings.Join(slices.DeleteFunc(notes, func(s string) bool { return s == "" }), "; ")
 }

@@ -108,6 +108,13 @@ export function define({ measured, browser, out }) {
     await page.screenshot({ path: path.join(out, 'empty.png'), fullPage: true });
   });
 
+  scene('a model says how many episodes it keeps the state of', { fixture: { scenario: 'robots' } }, async (page) => {
+    await live(page);
+    await visit(page);
+    await page.waitForFunction(() => /keeps state: 12 episodes of the model, 98\skB/.test(document.getElementById('models-body').innerText), { timeout: 10000 });
+    assert.deepEqual(page.faults, []);
+  });
+
   for (const scenario of ['long', 'many', 'flood', 'lost']) {
     scene(`nothing sticks out of a narrow window: ${scenario}`, { fixture: { scenario }, page: { width: 360, height: 800 } }, async (page) => {
       await live(page);

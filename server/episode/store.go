@@ -56,13 +56,14 @@ type Store struct {
 	ended map[Ending]uint64 // guarded by mu
 	bytes int64             // guarded by mu
 	begun int64             // guarded by mu; the number of the latest session
+	of    map[string]int64  // guarded by mu; of bytes, by model
 	sweep *time.Timer       // guarded by mu; nil: there is nothing to look at
 }
 
 // NewStore returns an empty Store.
 func NewStore(c Config) *Store {
 	return &Store{
-		config: c, all: map[Key]*session{}, lives: map[string]int{}, ended: map[Ending]uint64{},
+		config: c, all: map[Key]*session{}, lives: map[string]int{}, ended: map[Ending]uint64{}, of: map[string]int64{},
 		begun: rand.Int64N(1 << 52), // numbers are not those of another server, and JSON holds them
 	}
 }
@@ -230,7 +231,7 @@ func (s *Store) find(a *Ask) (e *session, began bool, err error) {
 	e = &session{
 		key: a.Key, turn: make(chan struct{}, 1), number: s.begun, used: time.Now(), idle: state.Idle, held: need,
 	}
-	s.bytes += need
+	s.takeLocked(e, need)
 	s.all[a.Key] = e
 	s.lives[a.Model]++
 	s.watchLocked()
@@ -256,7 +257,7 @@ func (s *Store) removeLocked(e *session, why End) {
 		return
 	}
 	s.endLocked(e, why)
-	s.bytes -= e.held
+	s.takeLocked(e, -e.held)
 	e.gone, e.answer, e.held = true, nil, 0
 	delete(s.all, e.key)
 }
@@ -279,8 +280,16 @@ func (s *Store) endLocked(e *session, why End) {
 // accountLocked counts what an episode holds now. The caller holds mu.
 func (s *Store) accountLocked(e *session) {
 	now := e.bytes()
-	s.bytes += now - e.held
+	s.takeLocked(e, now-e.held)
 	e.held = now
+}
+
+// takeLocked counts bytes that an episode takes. The caller holds mu.
+func (s *Store) takeLocked(e *session, n int64) {
+	s.bytes += n
+	if s.of[e.key.Model] += n; s.of[e.key.Model] == 0 {
+		delete(s.of, e.key.Model)
+	}
 }
 
 // sweepTime is how often the store looks for what is idle.
@@ -346,4 +355,11 @@ func (s *Store) Counts() Counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return Counts{maps.Clone(s.lives), s.bytes, maps.Clone(s.ended)}
+}
+
+// Of returns how many episodes of a model there are, and the bytes that they and their kept answers take.
+func (s *Store) Of(model string) (live int, bytes int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lives[model], s.of[model]
 }

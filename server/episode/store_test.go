@@ -97,6 +97,9 @@ func TestBounds(t *testing.T) {
 				case isFull:
 					full++
 				}
+				if live, bytes := s.Of("m"); live != len(has) || bytes != s.Counts().Bytes {
+					t.Fatalf("seed %d: %d episodes of the model with %d bytes, want %d, %+v", seed, live, bytes, len(has), s.Counts())
+				}
 				if c := s.Counts(); c.Bytes > memory || c.Live["m"] > most || c.Live["m"] != len(has) {
 					t.Fatalf("seed %d: %+v, want %d episodes", seed, c, len(has))
 				}

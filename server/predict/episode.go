@@ -14,6 +14,11 @@ import (
 // EndStream ends what is to end with a stream, as Request.StreamID names it.
 func (p *Pipeline) EndStream(stream any) { p.config.Episodes.EndStream(stream) }
 
+// EpisodesOf returns how many episodes of a model the server keeps the state of, and the bytes of it.
+func (p *Pipeline) EpisodesOf(model string) (live int, bytes int64) {
+	return p.config.Episodes.Of(model)
+}
+
 // fills reports whether the server may fill input i of a version for a request.
 func (r *Request) fills(v *catalog.Version, i int) bool {
 	return r.Episode != "" && v.EpisodeState.Fills(i)

@@ -22,7 +22,7 @@ func (s Catalog) ListModels(ctx context.Context, _ *weftv1.ListModelsRequest) (*
 	for name, m := range s.snapshot().Models.All() {
 		switch {
 		case by.Observes(name):
-			resp.Models = append(resp.Models, modelMessage(m))
+			resp.Models = append(resp.Models, s.withEpisodes(modelMessage(m)))
 		case by.Sees(name):
 			resp.Models = append(resp.Models, &weftv1.Model{Name: name})
 		}
@@ -40,7 +40,14 @@ func (s Catalog) GetModel(ctx context.Context, req *weftv1.GetModelRequest) (*we
 	if err != nil {
 		return nil, s.Fail(ctx, err, predict.Place{})
 	}
-	return &weftv1.GetModelResponse{Model: modelMessage(m)}, nil
+	return &weftv1.GetModelResponse{Model: s.withEpisodes(modelMessage(m))}, nil
+}
+
+// withEpisodes adds what the server keeps of a model's episodes now.
+func (s Catalog) withEpisodes(m *weftv1.Model) *weftv1.Model {
+	live, bytes := s.Pipeline.EpisodesOf(m.GetName())
+	m.LiveEpisodes, m.StateBytes = int64(live), bytes
+	return m
 }
 
 // GetModelMetadata implements weftv1.PredictionServiceServer. It shows the version that a request with the same choice

@@ -1266,7 +1266,11 @@ type Model struct {
 	Labels map[string]int64 `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// Why the model could not be read at all, for instance a fault in its model.yaml, or
 	// that its version was unloaded by hand; `versions` is then empty.
-	Failure       string `protobuf:"bytes,4,opt,name=failure,proto3" json:"failure,omitempty"`
+	Failure string `protobuf:"bytes,4,opt,name=failure,proto3" json:"failure,omitempty"`
+	// Episodes whose state the server keeps, of all versions, and the bytes that these,
+	// and answers kept for retries, take.
+	LiveEpisodes  int64 `protobuf:"varint,5,opt,name=live_episodes,json=liveEpisodes,proto3" json:"live_episodes,omitempty"`
+	StateBytes    int64 `protobuf:"varint,6,opt,name=state_bytes,json=stateBytes,proto3" json:"state_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1327,6 +1331,20 @@ func (x *Model) GetFailure() string {
 		return x.Failure
 	}
 	return ""
+}
+
+func (x *Model) GetLiveEpisodes() int64 {
+	if x != nil {
+		return x.LiveEpisodes
+	}
+	return 0
+}
+
+func (x *Model) GetStateBytes() int64 {
+	if x != nil {
+		return x.StateBytes
+	}
+	return 0
 }
 
 var File_weft_v1_model_proto protoreflect.FileDescriptor
@@ -1421,12 +1439,15 @@ const file_weft_v1_model_proto_rawDesc = "" +
 	"\x13device_memory_bytes\x18\x03 \x01(\x03R\x11deviceMemoryBytes\x12\x1e\n" +
 	"\n" +
 	"restarting\x18\x04 \x01(\bR\n" +
-	"restarting\"\xd7\x01\n" +
+	"restarting\"\x9d\x02\n" +
 	"\x05Model\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x121\n" +
 	"\bversions\x18\x02 \x03(\v2\x15.weft.v1.ModelVersionR\bversions\x122\n" +
 	"\x06labels\x18\x03 \x03(\v2\x1a.weft.v1.Model.LabelsEntryR\x06labels\x12\x18\n" +
-	"\afailure\x18\x04 \x01(\tR\afailure\x1a9\n" +
+	"\afailure\x18\x04 \x01(\tR\afailure\x12#\n" +
+	"\rlive_episodes\x18\x05 \x01(\x03R\fliveEpisodes\x12\x1f\n" +
+	"\vstate_bytes\x18\x06 \x01(\x03R\n" +
+	"stateBytes\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01*\x9f\x01\n" +

@@ -59,7 +59,7 @@ function row(store, { model, v, state }) {
     el('td.nowrap', { title: label }, swatch(colour(label)), short(label, 36), v.steps?.length ? el('div.sub', { title: steps(v.steps) }, short(steps(v.steps), 48)) : null),
     el(`td.nowrap${state === 'failed' ? '.bad' : ''}`, null, `${signs[state] ?? ''} ${state}`, loading(v.loading, state)),
     el('td', null, use),
-    el('td.why', null, trouble ? el('span.bad', null, trouble) : batching(v.batching)),
+    el('td.why', null, trouble ? el('span.bad', null, trouble) : batching(v.batching), v.keptInputs?.length ? el('div.sub', null, episodes(model)) : null),
     el('td.nowrap', null, list(replicas.map((r) => `${r.device}${r.restarting ? ' (restarting)' : ''}`)) || v.device || ''),
     el('td.num', null, memory > 0 ? bytes(memory) : ''),
     el('td.nowrap', { title: v.digest ?? false }, v.digest ? v.digest.slice(0, 8) : ''));
@@ -76,6 +76,9 @@ function loading(l, state) {
   bar.style.width = `${total > 0 ? Math.min(100, (100 * done) / total) : 0}%`;
   return el('div.sub', null, `${state === 'ready' ? 'changed files: ' : ''}${stage} ${amount}`, total > 0 ? el('div.gauge', { 'aria-hidden': 'true' }, bar) : null);
 }
+
+// episodes says how many of a model's the server keeps the state of.
+const episodes = (m) => `keeps state: ${plural(Number(m.liveEpisodes ?? 0), 'episode')} of the model, ${bytes(Number(m.stateBytes ?? 0))}`;
 
 function batching(b) {
   if (!b) return '';
