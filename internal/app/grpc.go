@@ -162,7 +162,9 @@ func connectionsOf(g *protect.Connections) telemetry.Connections {
 
 // statesOf gives the states of episodes to the metrics.
 func statesOf(c episode.Counts) telemetry.EpisodeStates {
-	out := telemetry.EpisodeStates{Live: c.Live, Bytes: c.Bytes, Ended: map[telemetry.EpisodeEnd]uint64{}}
+	out := telemetry.EpisodeStates{
+		Live: c.Live, Bytes: c.Bytes, Spare: c.Spare, Ended: map[telemetry.EpisodeEnd]uint64{},
+	}
 	for of, n := range c.Ended {
 		out.Ended[telemetry.EpisodeEnd{Model: of.Model, Reason: string(of.Why)}] = n
 	}

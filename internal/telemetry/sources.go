@@ -53,12 +53,12 @@ type Connections struct {
 	Ended           map[string]uint64
 }
 
-// EpisodeStates are the states of episodes: how many are kept, by model, how many bytes they take, and how many
-// episodes have ended, by model and reason.
+// EpisodeStates are the states of episodes: how many are kept, by model, how many bytes they take, those of shadows
+// among them, and how many episodes have ended, by model and reason.
 type EpisodeStates struct {
-	Live  map[string]int
-	Bytes int64
-	Ended map[EpisodeEnd]uint64
+	Live         map[string]int
+	Bytes, Spare int64
+	Ended        map[EpisodeEnd]uint64
 }
 
 // EpisodeEnd is why episodes of a model ended.
@@ -74,6 +74,8 @@ func (t *Telemetry) WatchSources(s Sources) error {
 	states := i.gauge("weft_episode_states", "Episodes whose state is kept.")
 	stateBytes := i.gauge("weft_episode_state_bytes",
 		"Bytes of the states of all episodes, and of the answers that are kept for retries of their last steps.")
+	spareBytes := i.gauge("weft_episode_shadow_bytes",
+		"Bytes of states that shadows have, which give their room to episodes of callers.")
 	stateEnds := i.counter("weft_episode_states_ended_total",
 		"Episodes whose state was kept and that ended: by their last request (ended), begun anew (begun), without a "+
 			"request for long (idle), or with their stream (stream).")
@@ -127,6 +129,7 @@ func (t *Telemetry) WatchSources(s Sources) error {
 		if s.EpisodeStates != nil {
 			now := s.EpisodeStates()
 			o.ObserveInt64(stateBytes, now.Bytes)
+			o.ObserveInt64(spareBytes, now.Spare)
 			for model, n := range now.Live {
 				o.ObserveInt64(states, int64(n), metric.WithAttributes(attribute.String("model", model)))
 			}

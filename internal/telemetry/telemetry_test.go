@@ -205,7 +205,7 @@ func exercise(t *testing.T, tel *telemetry.Telemetry, models telemetry.Models, h
 		Episodes: func() int { return 12 },
 		EpisodeStates: func() telemetry.EpisodeStates {
 			return telemetry.EpisodeStates{
-				Live: map[string]int{"walker": 5}, Bytes: 320,
+				Live: map[string]int{"walker": 5}, Bytes: 320, Spare: 64,
 				Ended: map[telemetry.EpisodeEnd]uint64{{Model: "walker", Reason: "idle"}: 6},
 			}
 		},
@@ -416,6 +416,7 @@ func TestValues(t *testing.T) {
 		"weft_episodes{}":                                           "12",
 		"weft_episode_states{model=walker}":                         "5",
 		"weft_episode_state_bytes{}":                                "320",
+		"weft_episode_shadow_bytes{}":                               "64",
 		"weft_episode_states_ended_total{model=walker,reason=idle}": "6",
 		"weft_model_loads_total{outcome=ready}":                     "4",
 		"weft_model_loads_total{outcome=failed}":                    "2",

@@ -13,6 +13,9 @@
 // version than the one that it began with goes on with it only if its settings say so. A step of one that is not there
 // is refused, and never begins one by itself. At the bounds new episodes are refused; none that lives is put out for
 // them.
+//
+// A version in the shadow does the steps once more, with a state of its own (ShadowStep), in room that nobody else
+// needs.
 package episode
 
 import (
@@ -52,18 +55,22 @@ type Store struct {
 
 	mu    sync.Mutex
 	all   map[Key]*session  // guarded by mu
+	shown map[Key]shadows   // guarded by mu
+	marks uint64            // guarded by mu; of steps that were answered
 	lives map[string]int    // guarded by mu; by model; ended ones do not count
 	ended map[Ending]uint64 // guarded by mu
 	bytes int64             // guarded by mu
 	begun int64             // guarded by mu; the number of the latest session
 	of    map[string]int64  // guarded by mu; of bytes, by model
+	spare int64             // guarded by mu; those of bytes that shadows have
 	sweep *time.Timer       // guarded by mu; nil: there is nothing to look at
 }
 
 // NewStore returns an empty Store.
 func NewStore(c Config) *Store {
 	return &Store{
-		config: c, all: map[Key]*session{}, lives: map[string]int{}, ended: map[Ending]uint64{}, of: map[string]int64{},
+		config: c, all: map[Key]*session{}, shown: map[Key]shadows{}, lives: map[string]int{}, ended: map[Ending]uint64{},
+		of: map[string]int64{},
 		begun: rand.Int64N(1 << 52), // numbers are not those of another server, and JSON holds them
 	}
 }
@@ -92,6 +99,7 @@ type past struct {
 	steps    int64  // that were answered since it began
 	step     uint64 // the latest that was answered; 0: they have no numbers
 	first    uint64 // that it began with
+	mark     uint64 // no other step has it, see Mark
 	answer   *Answer
 	answered bool // a step was: until then it is not there for anybody but who begins it
 }
@@ -238,8 +246,17 @@ func (s *Store) find(a *Ask) (e *session, began bool, err error) {
 	return e, true, nil
 }
 
-// hasRoomLocked reports whether so many bytes more may be taken. Answers of episodes that have ended go for that.
+// hasRoomLocked reports whether so many bytes more may be taken. The states of shadows go for that, and then the
+// answers of episodes that have ended.
 func (s *Store) hasRoomLocked(need int64) bool {
+	for _, all := range s.shown {
+		for _, e := range all {
+			if s.bytes+need <= s.config.Memory {
+				return true
+			}
+			s.dropLocked(e)
+		}
+	}
 	if s.bytes+need <= s.config.Memory {
 		return true
 	}
@@ -275,6 +292,9 @@ func (s *Store) endLocked(e *session, why End) {
 		s.ended[Ending{e.key.Model, why}]++
 	}
 	s.accountLocked(e)
+	for _, shadow := range s.shown[e.key] {
+		s.stopLocked(shadow)
+	}
 }
 
 // accountLocked counts what an episode holds now. The caller holds mu.
@@ -297,7 +317,7 @@ const sweepTime = time.Second
 
 // watchLocked has the store looked through while something is there. The caller holds mu.
 func (s *Store) watchLocked() {
-	if s.sweep == nil && len(s.all) > 0 {
+	if s.sweep == nil && len(s.all)+len(s.shown) > 0 {
 		s.sweep = time.AfterFunc(sweepTime, s.look)
 	}
 }
@@ -316,6 +336,13 @@ func (s *Store) look() {
 			s.removeLocked(e, Idle)
 			e.turn <- struct{}{} // who waits finds it gone
 		default:
+		}
+	}
+	for _, all := range s.shown {
+		for _, e := range all {
+			if e.line == 0 && now.Sub(e.used) >= e.idle {
+				s.dropLocked(e)
+			}
 		}
 	}
 	s.sweep = nil
@@ -341,6 +368,7 @@ func (s *Store) EndStream(stream any) {
 type Counts struct {
 	Live  map[string]int // episodes whose state is kept, by model
 	Bytes int64          // that states, and answers kept for retries, take
+	Spare int64          // those of Bytes that are states of shadows, which give their room to episodes of callers
 	Ended map[Ending]uint64
 }
 
@@ -354,7 +382,7 @@ type Ending struct {
 func (s *Store) Counts() Counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Counts{maps.Clone(s.lives), s.bytes, maps.Clone(s.ended)}
+	return Counts{maps.Clone(s.lives), s.bytes, s.spare, maps.Clone(s.ended)}
 }
 
 // Of returns how many episodes of a model there are, and the bytes that they and their kept answers take.

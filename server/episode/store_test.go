@@ -41,8 +41,11 @@ func version(number int64, change func(*catalog.EpisodeState)) *catalog.Version 
 	return v
 }
 
-// do does a step that gives a state of so many bytes, and returns what it began with: the value of all bytes.
-func do(t *testing.T, s *episode.Store, a *episode.Ask, gives int, value byte, last bool) (before byte, err error) {
+// do does a step that gives a state of so many bytes, and returns what it began with: the value of all bytes. Shows are
+// told of it when it was answered.
+func do(t *testing.T, s *episode.Store, a *episode.Ask, gives int, value byte, last bool,
+	shows ...func(episode.Mark),
+) (before byte, err error) {
 	turn, err := s.Enter(t.Context(), a)
 	if err != nil || turn == nil {
 		return 0, err
@@ -53,7 +56,11 @@ func do(t *testing.T, s *episode.Store, a *episode.Ask, gives int, value byte, l
 	if gives == 0 { // it failed
 		return inputs[0].Data[0], nil
 	}
-	return inputs[0].Data[0], turn.Commit(inputs, []tensor.Tensor{bytesOf(gives, value)}, nil, last)
+	err = turn.Commit(inputs, []tensor.Tensor{bytesOf(gives, value)}, nil, last)
+	for _, show := range shows {
+		show(turn.Mark())
+	}
+	return inputs[0].Data[0], err
 }
 
 func ask(name string, v *catalog.Version, begin bool) *episode.Ask {

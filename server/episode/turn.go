@@ -74,12 +74,7 @@ func (t *Turn) take() (again bool, err error) {
 // the store's mu.
 func (t *Turn) goOn() error {
 	e, v := t.of, t.ask.Version
-	same := e.of.Number == v.Number && e.of.Digest == v.Digest
-	if same && e.of.EpisodeState == v.EpisodeState {
-		t.state = e.state
-		return nil
-	}
-	state, fits := carried(e.of, e.state, v)
+	state, same, fits := e.stateFor(v)
 	switch change := v.EpisodeState.OnChange; {
 	case fits && (same || change == catalog.CarryChange):
 		t.state = state
@@ -89,6 +84,17 @@ func (t *Turn) goOn() error {
 		return &LostError{Key: t.ask.Key, Of: e.of.Number}
 	}
 	return nil
+}
+
+// stateFor returns the state as the inputs of a version, which is the same as before or another. fits: it has a place
+// for it.
+func (p *past) stateFor(v *catalog.Version) (state []tensor.Tensor, same, fits bool) {
+	same = p.of.Number == v.Number && p.of.Digest == v.Digest
+	if same && p.of.EpisodeState == v.EpisodeState {
+		return p.state, true, true
+	}
+	state, fits = carried(p.of, p.state, v)
+	return state, same, fits
 }
 
 // carried returns the state that a version has given as the inputs of another; not ok: it does not fit.
@@ -229,15 +235,7 @@ func (t *Turn) Commit(inputs, outputs []tensor.Tensor, answer *Answer, last bool
 		next.answer = answer
 	}
 	if !last { // else nobody is going to ask for the state
-		next.state = outputs
-		for i, in := range a.Version.EpisodeState.Inputs {
-			switch {
-			case in.Output < 0:
-				outputs[i] = inputs[in.Input].Clone() // it may be the caller's memory
-			case in.Window > 0:
-				outputs[i] = pushed(inputs[in.Input], outputs[i], a.Rows)
-			}
-		}
+		next.state = stateAfter(a.Version, a.Rows, inputs, outputs)
 	}
 	s, e := t.store, t.of
 	s.mu.Lock()
@@ -251,7 +249,8 @@ func (t *Turn) Commit(inputs, outputs []tensor.Tensor, answer *Answer, last bool
 		}
 		next.answer = nil
 	}
-	next.first, next.stream, next.steps = e.first, e.stream, e.steps+1
+	s.marks++
+	next.first, next.stream, next.steps, next.mark = e.first, e.stream, e.steps+1, s.marks
 	if t.Fresh {
 		next.first, next.stream, next.steps = a.Step, nil, 1
 		if a.Version.EpisodeState.OfStream {
@@ -274,6 +273,20 @@ func (t *Turn) At() (number, steps int64) {
 		return t.of.number, t.of.steps
 	}
 	return 0, 0
+}
+
+// stateAfter returns the state after a step, which ran with these inputs and gave these outputs of EpisodeState.Inputs,
+// whose places it takes.
+func stateAfter(v *catalog.Version, rows int, inputs, outputs []tensor.Tensor) []tensor.Tensor {
+	for i, in := range v.EpisodeState.Inputs {
+		switch {
+		case in.Output < 0:
+			outputs[i] = inputs[in.Input].Clone() // it may be the caller's memory
+		case in.Window > 0:
+			outputs[i] = pushed(inputs[in.Input], outputs[i], rows)
+		}
+	}
+	return outputs
 }
 
 // Revert undoes Commit: the answer did not come about.
