@@ -159,8 +159,10 @@ func troubled() func(context.Context, *catalog.Call) error {
 	}
 }
 
-// episodeOf does 60 steps of an episode.
-func episodeOf(t *testing.T, h *servertest.House, name string, rng *rand.Rand) {
+// episodeOf does 60 steps of an episode, and tells each before.
+func episodeOf(
+	t *testing.T, h *servertest.House, name string, rng *rand.Rand, tells ...func(begins bool, x int64),
+) {
 	var alone memory
 	var n, first uint64
 	again := []codes.Code{codes.ResourceExhausted, codes.Canceled, codes.DeadlineExceeded}
@@ -193,6 +195,9 @@ func episodeOf(t *testing.T, h *servertest.House, name string, rng *rand.Rand) {
 			alone, first = begun(), next
 		}
 		want := alone.next(x)
+		for _, tell := range tells {
+			tell(begins, x)
+		}
 		for tries := 0; ; tries++ {
 			got, err := predict(q)
 			if rng.IntN(6) == 0 { // a hedge, or a client that did not get the answer

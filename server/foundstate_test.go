@@ -123,8 +123,9 @@ func TestCallersThatBringTheirState(t *testing.T) {
 	if a, err := h.Predictions.Predict(t.Context(), begin); err != nil || len(a.GetOutputs()) != 1 {
 		t.Errorf("an episode: %v, %v", a, err)
 	}
-	if n := store.Counts().Live["gru"]; n != 1 || len(shown.all[7].Shadows) != 0 {
-		t.Errorf("%d episodes, of which the shadow was shown %+v", n, shown.all[7].Shadows)
+	to := shown.all[7].Shadows
+	if n := store.Counts().Live["gru"]; n != 1 || len(to) != 1 || to[0].Step == nil {
+		t.Errorf("%d episodes; as a step of one the shadow was shown %+v", n, to)
 	}
 }
 

@@ -70,7 +70,7 @@ type Store struct {
 func NewStore(c Config) *Store {
 	return &Store{
 		config: c, all: map[Key]*session{}, shown: map[Key]shadows{}, lives: map[string]int{}, ended: map[Ending]uint64{},
-		of: map[string]int64{},
+		of:    map[string]int64{},
 		begun: rand.Int64N(1 << 52), // numbers are not those of another server, and JSON holds them
 	}
 }

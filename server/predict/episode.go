@@ -24,16 +24,21 @@ func (r *Request) fills(v *catalog.Version, i int) bool {
 	return r.Episode != "" && v.EpisodeState.Fills(i)
 }
 
+// episodeOf names the request's episode in a version.
+func (r *Request) episodeOf(v *catalog.Version) episode.Key {
+	return episode.Key{Identity: r.caller(), Model: v.Model, Episode: r.Episode}
+}
+
 // enterEpisode waits for the request's turn in its episode, where the version keeps the state of episodes. leaveEpisode
-// must follow. The flight has no turn then if there is no state to keep.
-func (p *Pipeline) enterEpisode(ctx context.Context, f *flight) error {
+// must follow. The flight has no turn then if there is no state to keep. shadows: the request is for some, too.
+func (p *Pipeline) enterEpisode(ctx context.Context, f *flight, shadows bool) error {
 	req, call := f.req, &f.call
 	v := call.Version
 	if v.EpisodeState == nil || req.Episode == "" {
 		return nil
 	}
 	ask := episode.Ask{
-		Key:     episode.Key{Identity: req.caller(), Model: v.Model, Episode: req.Episode},
+		Key:     req.episodeOf(v),
 		Version: v, Begin: req.BeginEpisode, Step: req.Step, Brought: true,
 		Stream: req.StreamID, After: req.After, AfterBegin: req.AfterBegin,
 		Limit: call.Limit, Late: sharedsched.ErrExpired,
@@ -55,7 +60,7 @@ func (p *Pipeline) enterEpisode(ctx context.Context, f *flight) error {
 	if ask.Limit.IsZero() && v.MaxLatency > 0 {
 		ask.Limit = time.Now().Add(v.MaxLatency)
 	}
-	if p.config.Recorder != nil {
+	if p.config.Recorder != nil || shadows {
 		call.Inputs = slices.Clone(call.Inputs) // flight.inputs stay as they came
 	}
 	before := time.Now()
@@ -158,31 +163,38 @@ func (p *Pipeline) repeatStep(f *flight) error {
 	return checkOutputs(f.req, call)
 }
 
-// extend has the outputs that are state run, too.
-func (f *flight) extend() {
-	call := &f.call
-	f.shown = len(call.Wanted)
+// wantState has the outputs that are state run, too, and returns how many there were.
+func wantState(call *catalog.Call) (shown int) {
+	shown = len(call.Wanted)
 	for _, in := range call.Version.EpisodeState.Inputs {
 		if in.Output >= 0 && !slices.Contains(call.Wanted, in.Output) {
 			call.Wanted = append(call.Wanted, in.Output)
 		}
 	}
+	return shown
 }
 
-// commit puts the state of an answered request in the place of the one before, and leaves the call with what is for the
-// caller, whose memory is used again.
-func (f *flight) commit() error {
-	call := &f.call
+// takeState returns the outputs of an answered call that are state, and leaves it with as many as there were, whose
+// memory is used again.
+func takeState(call *catalog.Call, shown int) []tensor.Tensor {
 	outputs := make([]tensor.Tensor, len(call.Version.EpisodeState.Inputs))
 	for i, in := range call.Version.EpisodeState.Inputs {
 		if in.Output >= 0 {
 			at := slices.Index(call.Wanted, in.Output)
-			if outputs[i] = call.Results[at]; at < f.shown {
+			if outputs[i] = call.Results[at]; at < shown {
 				outputs[i] = outputs[i].Clone()
 			}
 		}
 	}
-	call.Wanted, call.Results = call.Wanted[:f.shown], call.Results[:f.shown]
+	call.Wanted, call.Results = call.Wanted[:shown], call.Results[:shown]
+	return outputs
+}
+
+// commit puts the state of an answered request in the place of the one before, and leaves the call with what is for the
+// caller.
+func (f *flight) commit() error {
+	call := &f.call
+	outputs := takeState(call, f.shown)
 	var kept *episode.Answer
 	if f.req.Step > 0 {
 		kept = &episode.Answer{Version: call.Version, Wanted: call.Wanted, Results: cloned(call.Results)}

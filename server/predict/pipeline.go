@@ -218,7 +218,7 @@ func (p *Pipeline) try(ctx context.Context, f *flight) error {
 	if err != nil {
 		return refused(err)
 	}
-	if err := p.enterEpisode(ctx, f); err != nil {
+	if err := p.enterEpisode(ctx, f, len(route.Shadows) > 0); err != nil {
 		return err
 	}
 	if f.turn != nil && f.turn.Kept != nil {
@@ -228,7 +228,7 @@ func (p *Pipeline) try(ctx context.Context, f *flight) error {
 		return refused(err)
 	}
 	if f.turn != nil {
-		f.extend()
+		f.shown = wantState(&f.call)
 	}
 	f.call.Memory, f.call.Traced = p.config.Memory, f.req.trace != nil
 	if err := context.Cause(ctx); err != nil {

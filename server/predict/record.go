@@ -1,12 +1,15 @@
 package predict
 
 import (
+	"context"
+	"errors"
 	"iter"
 	"slices"
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server/episode"
 	"github.com/weftserve/weft/server/routing"
 	"github.com/weftserve/weft/server/shadow"
 )
@@ -70,7 +73,8 @@ func (p *Pipeline) record(f *flight, code string, err error) {
 
 // Shadows runs requests once more on other versions, in spare time.
 type Shadows interface {
-	// Offer never blocks and never fails: a request for which there is no room is dropped and counted.
+	// Offer never blocks and never fails: a request for which there is no room is dropped and counted. Each Target.Step
+	// leaves in the end.
 	Offer(shadow.Offer)
 }
 
@@ -83,27 +87,82 @@ func (p *Pipeline) mirror(f *flight, route *routing.Route) {
 	if m == nil || m.Traffic == nil || len(m.Traffic.Shadow) == 0 {
 		return
 	}
+	primary := &f.call
+	if f.turn != nil {
+		came := f.call // what the server filled in means nothing to another version
+		came.Inputs, primary = f.inputs, &came
+	}
 	o := shadow.Offer{
-		Primary: &f.call, Slot: route.Slot, RequestID: f.req.ID, Episode: f.req.Episode, Named: m.Traffic.Shadow,
+		Primary: primary, Slot: route.Slot, RequestID: f.req.ID, Episode: f.req.Episode, Named: m.Traffic.Shadow,
 	}
 	if f.req.trace != nil {
 		o.Follow = f.req.trace.Follow()
 	}
 	for _, target := range route.Shadows {
-		if v := m.Version(target.Version); v != nil && v.State == catalog.Ready && !f.lacksState(v) {
-			o.Shadows = append(o.Shadows, shadow.Target{Version: v, Shadow: target})
+		v := m.Version(target.Version)
+		if v == nil || v.State != catalog.Ready {
+			continue
+		}
+		if step, ok := p.shadowStep(f, primary, v); ok {
+			o.Shadows = append(o.Shadows, shadow.Target{Version: v, Shadow: target, Step: step})
 		}
 	}
 	p.config.Shadows.Offer(o)
 }
 
-// lacksState reports whether an answered request cannot be shown to a version: it keeps the state of episodes, has none
-// of this one, and the request did not bring it. The state of the version that answered means nothing to it.
-func (f *flight) lacksState(v *catalog.Version) bool {
+// shadowStep returns the step that a version in the shadow is to do; nil: it keeps nothing of the request. Not ok: it
+// has not done all steps before.
+func (p *Pipeline) shadowStep(f *flight, primary *catalog.Call, v *catalog.Version) (step shadow.Step, ok bool) {
 	if v.EpisodeState == nil || f.req.Episode == "" {
-		return false
+		return nil, true
 	}
-	return f.turn != nil || slices.ContainsFunc(v.EpisodeState.Inputs, func(in catalog.StateInput) bool {
-		return f.call.Version.Signature.Input(v.Signature.Inputs[in.Input].Name) < 0
+	var mark episode.Mark
+	switch {
+	case f.turn != nil:
+		mark = f.turn.Mark()
+	case bringsState(primary, v): // in an episode that is not there, or to a version that keeps nothing
+		return nil, true
+	case primary.Version.EpisodeState == nil:
+		mark = episode.Numbered(f.req.Step, f.req.BeginEpisode, f.req.EndOfEpisode)
+	}
+	s := p.config.Episodes.Shadow(f.req.episodeOf(v), v, mark)
+	return &shadowStep{ShadowStep: s}, s != nil
+}
+
+// bringsState reports whether a call of another version brings all inputs that a version keeps.
+func bringsState(call *catalog.Call, v *catalog.Version) bool {
+	return !slices.ContainsFunc(v.EpisodeState.Inputs, func(in catalog.StateInput) bool {
+		at := call.Version.Signature.Input(v.Signature.Inputs[in.Input].Name)
+		return at < 0 || call.Inputs[at].DType == tensor.Invalid
 	})
+}
+
+// shadowStep is a shadow.Step.
+type shadowStep struct {
+	*episode.ShadowStep
+	wanted int // outputs that are compared
+}
+
+// Enter implements shadow.Step.
+func (s *shadowStep) Enter(ctx context.Context, call *catalog.Call) error {
+	rows, newest, err := brought(new(Request), call)
+	if err != nil {
+		return err
+	}
+	err = s.ShadowStep.Enter(ctx, call.Inputs, rows, newest)
+	if _, lost := errors.AsType[*episode.LostError](err); lost {
+		return shadow.ErrMissed
+	}
+	s.wanted = wantState(call)
+	return err
+}
+
+// Commit implements shadow.Step.
+func (s *shadowStep) Commit(call *catalog.Call) error {
+	if err := checkResults(call); err != nil {
+		return err
+	}
+	s.ShadowStep.Commit(call.Inputs, takeState(call, s.wanted))
+	s.Leave()
+	return nil
 }

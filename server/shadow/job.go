@@ -59,6 +59,10 @@ func (m *Mirror) end(j *job) (v verdict) {
 			v = unanswered(fmt.Errorf("panic: %v", p))
 		}
 	}()
+	step := j.target.Step
+	if step != nil {
+		defer step.Leave()
+	}
 	primary, err := outputsOf(j.offer.Primary)
 	if err != nil {
 		return unanswered(err)
@@ -74,7 +78,7 @@ func (m *Mirror) end(j *job) (v verdict) {
 	if j.offer.Follow != nil {
 		ctx = j.offer.Follow(ctx)
 	}
-	if err := m.config.Models.Predict(ctx, call); err != nil {
+	if err := m.predict(ctx, call, step); err != nil {
 		return unanswered(err)
 	}
 	shadow, err := outputsOf(call)
@@ -97,10 +101,30 @@ func (m *Mirror) end(j *job) (v verdict) {
 	return v
 }
 
+// predict runs a call, as a step of an episode if there is one. The next step need not wait for the comparison.
+func (m *Mirror) predict(ctx context.Context, call *catalog.Call, step Step) (err error) {
+	if step != nil {
+		if err := step.Enter(ctx, call); err != nil {
+			return err
+		}
+	}
+	if call.Rows, err = call.Version.Signature.Rows(call.Inputs); err != nil {
+		return fmt.Errorf("the signatures differ: version %d cannot take the request: %w", call.Version.Number, err)
+	}
+	if err := m.config.Models.Predict(ctx, call); err != nil || step == nil {
+		return err
+	}
+	return step.Commit(call)
+}
+
 // unanswered distinguishes the shadow's own failures (Failed) from lack of room, of time or of a version that is ready
-// (Dropped). An error that is not known counts as the shadow's own.
+// (Dropped), or of the steps before (Skipped). An error that is not known counts as the shadow's own.
 func unanswered(err error) verdict {
 	v := verdict{Event: Event{Outcome: Failed}, cause: shorten(err.Error(), maxFailureBytes)}
+	if errors.Is(err, ErrMissed) {
+		v.Outcome = Skipped
+		return v
+	}
 	if _, own := errors.AsType[*catalog.ModelError](err); own {
 		return v
 	}
@@ -115,11 +139,11 @@ func unanswered(err error) verdict {
 	return v
 }
 
-// call returns the primary's call as the shadow takes it: tensors are found by name, inputs are checked against the
-// shadow's signature, and of the outputs those are wanted that the primary gave. It has the priority Sheddable, so that
-// it only gets time that no caller wants. The error says that the shadow cannot take the request.
+// call returns the primary's call as the shadow takes it, without its rows: tensors are found by name, and of the
+// outputs those are wanted that the primary gave. It has the priority Sheddable, so that it only gets time that no
+// caller wants. The error says that the shadow cannot take the request.
 func (j *job) call(outputs []compare.Output) (call *catalog.Call, err error) {
-	primary, version := j.offer.Primary, j.target.Version
+	version := j.target.Version
 	other := version.Signature
 	if other == nil {
 		return nil, fmt.Errorf("model %q version %d: %w", version.Model, version.Number, catalog.ErrNotReady)
@@ -131,11 +155,8 @@ func (j *job) call(outputs []compare.Output) (call *catalog.Call, err error) {
 	call = &catalog.Call{
 		Version: version, Wanted: make([]int, 0, len(outputs)), Priority: sharedsched.Sheddable, Shadow: true,
 	}
-	if call.Inputs, err = inputsFor(version.Number, primary, other); err != nil {
+	if call.Inputs, err = j.inputs(other); err != nil {
 		return nil, err
-	}
-	if call.Rows, err = other.Rows(call.Inputs); err != nil {
-		return nil, fmt.Errorf("the signatures differ: version %d cannot take the request: %w", version.Number, err)
 	}
 	for i := range outputs {
 		at := other.Output(outputs[i].Name)
@@ -148,9 +169,11 @@ func (j *job) call(outputs []compare.Output) (call *catalog.Call, err error) {
 	return call, nil
 }
 
-// inputsFor returns the inputs of a call in the order of another version's signature. Optional inputs follow the
-// others, and are left out where none of them came. Every input that came must be one of the other version's.
-func inputsFor(version int64, call *catalog.Call, other *tensor.Signature) ([]tensor.Tensor, error) {
+// inputs returns the inputs that came in the order of the shadow's signature. Optional inputs follow the others, and
+// are left out where none of them came. Every input that came must be one of the shadow's; one that a step fills may be
+// missing.
+func (j *job) inputs(other *tensor.Signature) ([]tensor.Tensor, error) {
+	call, version := j.offer.Primary, j.target.Version.Number
 	came := make(map[string]tensor.Tensor, len(call.Inputs))
 	for i, in := range call.Inputs {
 		if spec, _ := call.Version.Signature.Takes(i); in.DType != tensor.Invalid {
@@ -164,7 +187,7 @@ func inputsFor(version int64, call *catalog.Call, other *tensor.Signature) ([]te
 		switch {
 		case is && optional:
 			n = len(inputs)
-		case !is && !optional:
+		case !is && !optional && (j.target.Step == nil || !j.target.Version.EpisodeState.Fills(i)):
 			return nil, fmt.Errorf("the signatures differ: version %d also takes the input %q", version, spec.Name)
 		}
 		inputs[i] = in

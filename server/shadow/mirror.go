@@ -5,6 +5,7 @@ package shadow
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -38,7 +39,9 @@ const (
 	Done    Outcome = "done"    // answered and compared
 	Dropped Outcome = "dropped" // there was no room for it, no spare device time, or the shadow was not ready
 	Failed  Outcome = "failed"  // the shadow's model failed, or cannot take the primary's inputs
-	Skipped Outcome = "skipped" // it was not offered, by the sample or since the shadow was not ready
+	// Skipped: it was not offered, by the sample or since the shadow was not ready, or the shadow keeps the state of
+	// episodes and did not do all steps before.
+	Skipped Outcome = "skipped"
 )
 
 // Event says how one request ended at one shadow.
@@ -68,8 +71,8 @@ type Config struct {
 	Observer Observer
 	// Shown is told what the Observer is told, with the episode of the request; nil: nobody is. It must not block.
 	Shown func(model string, shadow int64, episode, outcome string, agreed bool)
-	// Log receives a line of JSON for each request that ended, except the ones that found no room. Lines that it is too
-	// slow for, or fails on, are lost and counted. Nil: none. The caller closes it, after Close.
+	// Log receives a line of JSON for each request that ended, except the ones that found no room or were skipped. Lines
+	// that it is too slow for, or fails on, are lost and counted. Nil: none. The caller closes it, after Close.
 	Log io.Writer
 	// Logger is for events that an operator should know of. Nil: slog.Default().
 	Logger *slog.Logger
@@ -94,7 +97,23 @@ type Target struct {
 	// every request shown to it fails, and the failure says so: that output would be judged by another tolerance than
 	// was asked for.
 	Shadow catalog.Shadow
+	// Step is the request as a step of an episode whose state the version keeps; nil: it keeps nothing of it.
+	Step Step
 }
+
+// Step is a step of an episode that a shadow is to do. One goroutine uses it at a time.
+type Step interface {
+	// Enter waits for the steps before, until ctx ends, and completes a call with the state: inputs that did not come, and
+	// wanted outputs behind the others. The error is ErrMissed where one of the steps before was not done.
+	Enter(ctx context.Context, call *catalog.Call) error
+	// Commit keeps the state after an answered call, which is left without the outputs that Enter added, and leaves.
+	Commit(call *catalog.Call) error
+	// Leave lets the next step go on. Each step leaves in the end; without Commit, the later ones get ErrMissed.
+	Leave()
+}
+
+// ErrMissed says that a shadow did not do an earlier step of the episode.
+var ErrMissed = errors.New("the shadow did not do all steps of the episode before")
 
 // Mirror shows requests to shadows. An offered request is either dropped at once or pending until it is done, dropped
 // or failed. It is safe for concurrent use. None of its locks is held while a model runs, or while Shown or the
@@ -145,6 +164,9 @@ func (m *Mirror) Offer(o Offer) {
 			}
 			go m.run(j)
 		} else {
+			if target.Step != nil {
+				target.Step.Leave()
+			}
 			m.tell(j.pair.key, o.Episode, Event{Outcome: Dropped})
 		}
 	}
@@ -224,7 +246,7 @@ func (m *Mirror) run(j *job) {
 			"version", j.pair.shadow, "answered_by", j.pair.primary, "repeats", "only counted", "cause", v.cause)
 	}
 	m.tell(j.pair.key, j.offer.Episode, v.Event)
-	if m.config.Log != nil {
+	if m.config.Log != nil && v.Outcome != Skipped {
 		m.journal.add(lineOf(j, &v))
 	}
 

@@ -70,7 +70,9 @@ func (p *pair) settle(v *verdict) {
 			p.Failures = slices.Delete(p.Failures, 0, 1)
 		}
 		p.Failures = append(p.Failures, v.cause)
-	case Skipped: // it was not pending
+	case Skipped: // it turned out that it was not to be offered
+		p.Offered--
+		p.Skipped++
 	}
 }
 

@@ -375,7 +375,8 @@ type ShadowSummary struct {
 	Failed  int64 `protobuf:"varint,7,opt,name=failed,proto3" json:"failed,omitempty"`
 	Pending int64 `protobuf:"varint,8,opt,name=pending,proto3" json:"pending,omitempty"`
 	// Not offered, of those that the primary answered while the traffic named the
-	// shadow: by the sample, or because it was not ready.
+	// shadow: by the sample, because it was not ready, or because it keeps the
+	// state of episodes and had not done all steps before.
 	Skipped int64 `protobuf:"varint,16,opt,name=skipped,proto3" json:"skipped,omitempty"`
 	// Done requests with all outputs within the tolerance.
 	Agreed  int64           `protobuf:"varint,9,opt,name=agreed,proto3" json:"agreed,omitempty"`
