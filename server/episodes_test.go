@@ -422,6 +422,15 @@ func TestOddSteps(t *testing.T) {
 	if c := store.Counts(); len(c.Live) != 0 {
 		t.Errorf("in the end there are %+v", c)
 	}
+	alone = begun()
+	good(1, 4, func(q *weftv1.PredictRequest) { other(q); q.BeginEpisode = true })
+	_, err := h.Predictions.ReportOutcome(t.Context(), &weftv1.ReportOutcomeRequest{
+		Model: &weftv1.ModelSpec{Name: "gru"}, EpisodeId: "e", Reward: new(1.0),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad(2, codes.NotFound, "it was ended", other)
 }
 
 // forgetful is a recorder that misses the beginning of an episode, and a step of another.

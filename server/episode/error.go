@@ -19,7 +19,7 @@ func (e *LostError) Error() string {
 	case e.Of != 0:
 		why = fmt.Sprintf("version %d answered it, and another one may not go on (state.on_version_change)", e.Of)
 	case e.Why == ByRequest:
-		why = "its last request ended it"
+		why = "it was ended, by its last request or a report of its outcome"
 	case e.Why == WithStream:
 		why = "it ended with its stream (state.bind)"
 	}

@@ -43,6 +43,7 @@ type shadow struct {
 	key     Key
 	version int64
 	idle    time.Duration
+	timer   *time.Timer // looks whether it is idle
 	used    time.Time
 	held    int64       // bytes that are counted for it
 	gone    bool        // it is not in the store any more
@@ -83,7 +84,7 @@ func (s *Store) Shadow(k Key, v *catalog.Version, m Mark) *ShadowStep {
 			s.shown[k] = shadows{}
 		}
 		s.shown[k][v.Number] = e
-		s.watchLocked()
+		e.timer = time.AfterFunc(v.EpisodeState.Idle, func() { s.expireShadow(e) })
 	case !m.Begin && m.Before != e.latest:
 		s.stopLocked(e)
 		return nil
@@ -106,6 +107,20 @@ func (s *Store) holdLocked(e *shadow, now int64) {
 	e.held = now
 }
 
+// expireShadow forgets a shadow if it is idle.
+func (s *Store) expireShadow(e *shadow) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	left := e.idle - time.Since(e.used)
+	switch {
+	case e.gone:
+	case left > 0 || e.line > 0:
+		e.timer.Reset(max(left, time.Second))
+	default:
+		s.dropLocked(e)
+	}
+}
+
 // stopLocked has no step follow the ones in line, but one that begins anew. The caller holds mu.
 func (s *Store) stopLocked(e *shadow) {
 	if e.latest = 0; e.line == 0 {
@@ -120,6 +135,7 @@ func (s *Store) dropLocked(e *shadow) {
 	}
 	s.holdLocked(e, 0)
 	e.gone, e.tail = true, nil
+	e.timer.Stop()
 	if delete(s.shown[e.key], e.version); len(s.shown[e.key]) == 0 {
 		delete(s.shown, e.key)
 	}

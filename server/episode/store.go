@@ -55,6 +55,8 @@ type Store struct {
 
 	mu    sync.Mutex
 	all   map[Key]*session  // guarded by mu
+	over  set               // guarded by mu; those of all that have ended
+	bound map[any]set       // guarded by mu; those of all that end with a stream, by it
 	shown map[Key]shadows   // guarded by mu
 	marks uint64            // guarded by mu; of steps that were answered
 	lives map[string]int    // guarded by mu; by model; ended ones do not count
@@ -63,14 +65,15 @@ type Store struct {
 	begun int64             // guarded by mu; the number of the latest session
 	of    map[string]int64  // guarded by mu; of bytes, by model
 	spare int64             // guarded by mu; those of bytes that shadows have
-	sweep *time.Timer       // guarded by mu; nil: there is nothing to look at
 }
+
+type set map[*session]struct{}
 
 // NewStore returns an empty Store.
 func NewStore(c Config) *Store {
 	return &Store{
-		config: c, all: map[Key]*session{}, shown: map[Key]shadows{}, lives: map[string]int{}, ended: map[Ending]uint64{},
-		of:    map[string]int64{},
+		config: c, all: map[Key]*session{}, over: set{}, bound: map[any]set{}, shown: map[Key]shadows{},
+		lives: map[string]int{}, ended: map[Ending]uint64{}, of: map[string]int64{},
 		begun: rand.Int64N(1 << 52), // numbers are not those of another server, and JSON holds them
 	}
 }
@@ -83,11 +86,13 @@ type session struct {
 
 	// The rest is guarded by the store's mu. Only who has the turn changes past.
 	past
-	idle time.Duration
-	over End // it has ended, and is kept for retries of its last step
-	used time.Time
-	held int64 // bytes that are counted for it
-	gone bool  // it is not in the store any more
+	idle  time.Duration
+	timer *time.Timer // looks whether it is idle
+	over  End         // it has ended, and is kept for retries of its last step
+	used  time.Time
+	held  int64 // bytes that are counted for it
+	in    any   // the stream of Store.bound that it is under; nil: none
+	gone  bool  // it is not in the store any more
 }
 
 // past is what the steps until now have left. The zero value: none was answered.
@@ -242,7 +247,7 @@ func (s *Store) find(a *Ask) (e *session, began bool, err error) {
 	s.takeLocked(e, need)
 	s.all[a.Key] = e
 	s.lives[a.Model]++
-	s.watchLocked()
+	e.timer = time.AfterFunc(e.idle, func() { s.expire(e) })
 	return e, true, nil
 }
 
@@ -257,13 +262,11 @@ func (s *Store) hasRoomLocked(need int64) bool {
 			s.dropLocked(e)
 		}
 	}
-	if s.bytes+need <= s.config.Memory {
-		return true
-	}
-	for _, e := range s.all {
-		if e.over != "" {
-			s.removeLocked(e, e.over)
+	for e := range s.over {
+		if s.bytes+need <= s.config.Memory {
+			return true
 		}
+		s.removeLocked(e, e.over)
 	}
 	return s.bytes+need <= s.config.Memory
 }
@@ -276,7 +279,9 @@ func (s *Store) removeLocked(e *session, why End) {
 	s.endLocked(e, why)
 	s.takeLocked(e, -e.held)
 	e.gone, e.answer, e.held = true, nil, 0
+	e.timer.Stop()
 	delete(s.all, e.key)
+	delete(s.over, e)
 }
 
 // endLocked ends an episode, whose latest answer is kept. The caller holds mu.
@@ -287,7 +292,8 @@ func (s *Store) endLocked(e *session, why End) {
 	if s.lives[e.key.Model]--; s.lives[e.key.Model] == 0 {
 		delete(s.lives, e.key.Model)
 	}
-	e.over, e.state = why, nil
+	e.over, e.state, e.stream = why, nil, nil
+	s.over[e] = struct{}{}
 	if e.answered {
 		s.ended[Ending{e.key.Model, why}]++
 	}
@@ -297,11 +303,24 @@ func (s *Store) endLocked(e *session, why End) {
 	}
 }
 
-// accountLocked counts what an episode holds now. The caller holds mu.
+// accountLocked counts what an episode holds now, and finds it by its stream. The caller holds mu.
 func (s *Store) accountLocked(e *session) {
 	now := e.bytes()
 	s.takeLocked(e, now-e.held)
 	e.held = now
+	if e.in == e.stream {
+		return
+	}
+	if delete(s.bound[e.in], e); len(s.bound[e.in]) == 0 {
+		delete(s.bound, e.in)
+	}
+	if e.in = e.stream; e.in == nil {
+		return
+	}
+	if s.bound[e.in] == nil {
+		s.bound[e.in] = set{}
+	}
+	s.bound[e.in][e] = struct{}{}
 }
 
 // takeLocked counts bytes that an episode takes. The caller holds mu.
@@ -312,55 +331,47 @@ func (s *Store) takeLocked(e *session, n int64) {
 	}
 }
 
-// sweepTime is how often the store looks for what is idle.
-const sweepTime = time.Second
-
-// watchLocked has the store looked through while something is there. The caller holds mu.
-func (s *Store) watchLocked() {
-	if s.sweep == nil && len(s.all)+len(s.shown) > 0 {
-		s.sweep = time.AfterFunc(sweepTime, s.look)
+// expire ends an episode if it is idle. One whose step is under way is not.
+func (s *Store) expire(e *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if left := e.idle - time.Since(e.used); e.gone || left > 0 {
+		if !e.gone {
+			e.timer.Reset(left)
+		}
+		return
+	}
+	select {
+	case <-e.turn:
+		s.removeLocked(e, Idle)
+		e.turn <- struct{}{} // who waits finds it gone
+	default:
+		e.timer.Reset(e.idle)
 	}
 }
 
-// look ends what is idle. An episode whose step is under way is not.
-func (s *Store) look() {
+// End ends an episode. A step of it that is under way leaves nothing.
+func (s *Store) End(k Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
-	for _, e := range s.all {
-		if now.Sub(e.used) < e.idle {
-			continue
-		}
-		select {
-		case <-e.turn:
-			s.removeLocked(e, Idle)
-			e.turn <- struct{}{} // who waits finds it gone
-		default:
-		}
+	if e := s.all[k]; e != nil {
+		s.finishLocked(e, ByRequest)
 	}
-	for _, all := range s.shown {
-		for _, e := range all {
-			if e.line == 0 && now.Sub(e.used) >= e.idle {
-				s.dropLocked(e)
-			}
-		}
-	}
-	s.sweep = nil
-	s.watchLocked()
 }
 
 // EndStream ends the episodes that are to end with a stream.
 func (s *Store) EndStream(stream any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, e := range s.all {
-		switch {
-		case e.stream != stream:
-		case e.answer != nil: // a retry of it may come on another stream
-			s.endLocked(e, WithStream)
-		default:
-			s.removeLocked(e, WithStream)
-		}
+	for e := range s.bound[stream] {
+		s.finishLocked(e, WithStream)
+	}
+}
+
+// finishLocked ends an episode. Its latest answer is kept, since a retry may come. The caller holds mu.
+func (s *Store) finishLocked(e *session, why End) {
+	if s.endLocked(e, why); e.answer == nil {
+		s.removeLocked(e, why)
 	}
 }
 

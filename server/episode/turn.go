@@ -326,8 +326,9 @@ func (t *Turn) Leave(memory tensor.Memory) {
 		s.removeLocked(e, ByRequest)
 	case t.last:
 		s.endLocked(e, ByRequest)
-	default:
+	case e.idle != t.ask.Version.EpisodeState.Idle:
 		e.idle = t.ask.Version.EpisodeState.Idle
+		e.timer.Reset(e.idle)
 	}
 	s.mu.Unlock()
 	t.release()

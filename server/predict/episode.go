@@ -14,6 +14,11 @@ import (
 // EndStream ends what is to end with a stream, as Request.StreamID names it.
 func (p *Pipeline) EndStream(stream any) { p.config.Episodes.EndStream(stream) }
 
+// EndEpisode ends the episode of a caller, by its name, of which no further step comes.
+func (p *Pipeline) EndEpisode(caller, model, name string) {
+	p.config.Episodes.End(episode.Key{Identity: caller, Model: model, Episode: name})
+}
+
 // EpisodesOf returns how many episodes of a model the server keeps the state of, and the bytes of it.
 func (p *Pipeline) EpisodesOf(model string) (live int, bytes int64) {
 	return p.config.Episodes.Of(model)
@@ -30,8 +35,8 @@ func (r *Request) episodeOf(v *catalog.Version) episode.Key {
 }
 
 // enterEpisode waits for the request's turn in its episode, where the version keeps the state of episodes. leaveEpisode
-// must follow. The flight has no turn then if there is no state to keep. shadows: the request is for some, too.
-func (p *Pipeline) enterEpisode(ctx context.Context, f *flight, shadows bool) error {
+// must follow. The flight has no turn then if there is no state to keep.
+func (p *Pipeline) enterEpisode(ctx context.Context, f *flight) error {
 	req, call := f.req, &f.call
 	v := call.Version
 	if v.EpisodeState == nil || req.Episode == "" {
@@ -60,9 +65,7 @@ func (p *Pipeline) enterEpisode(ctx context.Context, f *flight, shadows bool) er
 	if ask.Limit.IsZero() && v.MaxLatency > 0 {
 		ask.Limit = time.Now().Add(v.MaxLatency)
 	}
-	if p.config.Recorder != nil || shadows {
-		call.Inputs = slices.Clone(call.Inputs) // flight.inputs stay as they came
-	}
+	call.Inputs = slices.Clone(call.Inputs) // flight.inputs stay as they came
 	before := time.Now()
 	entered, err := p.config.Episodes.Enter(ctx, &ask)
 	f.observed.step.Waited += time.Since(before)

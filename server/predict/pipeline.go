@@ -218,7 +218,7 @@ func (p *Pipeline) try(ctx context.Context, f *flight) error {
 	if err != nil {
 		return refused(err)
 	}
-	if err := p.enterEpisode(ctx, f, len(route.Shadows) > 0); err != nil {
+	if err := p.enterEpisode(ctx, f); err != nil {
 		return err
 	}
 	if f.turn != nil && f.turn.Kept != nil {

@@ -45,6 +45,11 @@ func (s Predictions) ReportOutcome(
 	// ended without a report.
 	kept := s.Rollouts == nil || s.Rollouts.Report(m.Name, req.GetEpisodeId(), number, values, reporter(ctx))
 	s.Pipeline.Router().Reported(m.Name, req.GetEpisodeId())
+	caller := ""
+	if by := access.CallerOf(ctx); by != nil {
+		caller = by.Caller.Name
+	}
+	s.Pipeline.EndEpisode(caller, m.Name, req.GetEpisodeId())
 	if s.Outcomes != nil {
 		s.Outcomes.OutcomeReported(m.Name, number)
 	}
