@@ -30,15 +30,16 @@ type DeclaredTensor struct {
 	Optional bool
 }
 
-// Check compares the declaration with the signature of the opened model. nil declares nothing.
-func (d *Declared) Check(s *tensor.Signature) error {
+// Check compares the declaration with the signature of the opened model, whose state the file need not list. A nil d
+// declares nothing.
+func (d *Declared) Check(s *tensor.Signature, state *State) error {
 	if d == nil {
 		return nil
 	}
 	if len(d.Inputs) > 0 {
 		for i := range s.Inputs {
 			is := func(t DeclaredTensor) bool { return t.Name == s.Inputs[i].Name }
-			if !slices.ContainsFunc(d.Inputs, is) {
+			if !slices.ContainsFunc(d.Inputs, is) && !state.names(s.Inputs[i].Name) {
 				return fmt.Errorf("%s: the model has the input %q, which the file does not have; add it, or remove all inputs",
 					d.File, s.Inputs[i].Name)
 			}

@@ -53,7 +53,7 @@ func TestDeclared(t *testing.T) {
 			Outputs: []tensor.Spec{weftest.Spec("y", fp32, test.rows, 3)},
 		}
 		test.says.File = "config.pbtxt"
-		if err := test.says.Check(s); (err == nil) != (test.want == "") ||
+		if err := test.says.Check(s, nil); (err == nil) != (test.want == "") ||
 			err != nil && !strings.Contains(err.Error(), "config.pbtxt: "+test.want) {
 			t.Errorf("%+v: %v\nwant %s", test.says, err, test.want)
 		}
@@ -70,7 +70,7 @@ func TestDeclaredOptional(t *testing.T) {
 	for _, s := range []*tensor.Signature{
 		{Inputs: []tensor.Spec{x, bias}}, {Inputs: []tensor.Spec{x}, Optional: []tensor.Spec{bias}},
 	} {
-		if err := d.Check(s); err != nil {
+		if err := d.Check(s, nil); err != nil {
 			t.Error(err)
 		}
 		if err := d.Show(s); err != nil {
@@ -80,5 +80,21 @@ func TestDeclaredOptional(t *testing.T) {
 			(s.Optional != nil) {
 			t.Errorf("notes %q", s.Notes)
 		}
+	}
+}
+
+// TestDeclaredState: the file need not list the inputs that the server fills.
+func TestDeclaredState(t *testing.T) {
+	d := &modelrepo.Declared{File: "config.pbtxt", Inputs: []modelrepo.DeclaredTensor{{Name: "x", Shape: tensor.Shape{2}}}}
+	s := &tensor.Signature{}
+	for _, name := range []string{"x", "h", "first"} {
+		s.Inputs = append(s.Inputs, weftest.Spec(name, tensor.Float32, 2))
+	}
+	kept := &modelrepo.State{Pairs: []modelrepo.StatePair{{Input: "h", Output: "hn"}}, Start: "first"}
+	if err := d.Check(s, kept); err != nil {
+		t.Error(err)
+	}
+	if kept.Start = ""; !strings.Contains(d.Check(s, kept).Error(), `the model has the input "first"`) {
+		t.Error("an input that nobody fills is not missed")
 	}
 }

@@ -148,6 +148,13 @@ func (s *State) Tensors() State {
 	return State{None: s.None, Pairs: s.Pairs, Windows: s.Windows, Initial: s.Initial, Start: s.Start}
 }
 
+// names reports whether the server fills an input. nil names none.
+func (s *State) names(input string) bool {
+	return s != nil && (input == s.Start ||
+		slices.ContainsFunc(s.Pairs, func(p StatePair) bool { return p.Input == input }) ||
+		slices.ContainsFunc(s.Windows, func(w StateWindow) bool { return w.Input == input && w.Of != "" }))
+}
+
 // check judges the settings by themselves. nil is fine.
 func (s *State) check(faults *config.Faults) {
 	if s == nil || s.keepsNone() {

@@ -22,7 +22,7 @@ func (r *Replica) admit(ctx context.Context, c residency.Candidate, near func(*f
 	r.said = r.Opened.Session.Signature().Clone()
 	r.said.Notes = append(append(r.said.Notes, r.Opened.Notes...), r.first.notes()...)
 	// Its errors name the file of the settings.
-	if err := c.Manifest.Declared.Check(r.said); err != nil {
+	if err := c.Manifest.Declared.Check(r.said, c.Manifest.State); err != nil {
 		return err
 	}
 	if err := c.Manifest.Declared.Show(r.said); err != nil {
