@@ -124,9 +124,17 @@ func randomInputs(ctx context.Context, conn grpc.ClientConnInterface, model stri
 	return inputs, nil
 }
 
+// byHand carries the states of steps: before adds the inputs that a step's file does not name, and after hears what it
+// gave, and for which rows it did not run.
+type byHand interface {
+	before(s *modelrepo.Step, in named)
+	after(s *modelrepo.Step, out named, left [rows]bool)
+}
+
 // chain asks the steps of a pipeline one after the other, all rows of them, and puts defaults into the rows that a
-// condition leaves out.
-func chain(ctx context.Context, conn grpc.ClientConnInterface, p *modelrepo.Pipeline, inputs named) (named, error) {
+// condition leaves out. state may be nil.
+func chain(ctx context.Context, conn grpc.ClientConnInterface, p *modelrepo.Pipeline, inputs named, state byHand,
+) (named, error) {
 	values, outputs := maps.Clone(inputs), named{}
 	out := map[string][rows]bool{} // the rows that are left out, by step
 	for _, s := range p.Steps {
@@ -149,24 +157,33 @@ func chain(ctx context.Context, conn grpc.ClientConnInterface, p *modelrepo.Pipe
 			}
 		}
 		out[s.Name] = left
+		if state != nil {
+			state.before(&s, in)
+		}
+		var gives named
 		for range s.Repeat {
-			out, err := infer(ctx, conn, s.Model, s.Version, in)
-			if err != nil {
+			var err error
+			if gives, err = infer(ctx, conn, s.Model, s.Version, in); err != nil {
 				return nil, err
 			}
 			for input, output := range s.Carry {
-				in[input] = out[output]
+				in[input] = gives[output]
 			}
-			for name, value := range out {
+			for name, value := range gives {
 				values[s.Name+"."+name] = value
 			}
+		}
+		if state != nil {
+			state.after(&s, gives, left)
 		}
 	}
 	for name, from := range p.Outputs {
 		outputs[name] = values[from]
 		step, _, _ := p.StepOf(from)
 		for row, left := range out[step] {
-			if left {
+			if in := inputs[string(p.Defaults[name])]; left && in != nil {
+				copy(outputs[name].row(row), in.row(row))
+			} else if left {
 				outputs[name].fill(row, string(p.Defaults[name]))
 			}
 		}
@@ -196,7 +213,7 @@ func (s *script) chained(args []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	want, err := chain(ctx, s.r.conn, p, inputs)
+	want, err := chain(ctx, s.r.conn, p, inputs, nil)
 	if err != nil {
 		return "", err
 	}

@@ -12,7 +12,10 @@ import (
 )
 
 // Check returns everything that is wrong with the settings, whatever versions the repository has.
-func (m *Manifest) Check() config.Faults {
+func (m *Manifest) Check() config.Faults { return m.check(false) }
+
+// check is Check; steps says that versions are made of others, whose states the server keeps, too.
+func (m *Manifest) check(steps bool) config.Faults {
 	var faults config.Faults
 	m.checkEngine(&faults)
 	config.Between(&faults, "weight", m.Weight, 0.001, 1000)
@@ -41,7 +44,7 @@ func (m *Manifest) Check() config.Faults {
 	}
 	m.Traffic.check(&faults)
 	m.checkWarmup(&faults)
-	m.State.check(&faults)
+	m.State.check(&faults, steps)
 	return faults
 }
 

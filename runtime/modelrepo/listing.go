@@ -61,6 +61,15 @@ type Model struct {
 	Err error
 }
 
+// Settings returns the settings that a version of the model is served by: those of the model or, of a pipeline, with
+// what is kept for its steps.
+func (m *Model) Settings(v *Version) *Manifest {
+	if v.Pipeline != nil && v.Pipeline.own != nil {
+		return v.Pipeline.own
+	}
+	return &m.Manifest
+}
+
 // Version is one version directory of a model.
 type Version struct {
 	Model  string

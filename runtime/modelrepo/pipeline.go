@@ -30,14 +30,19 @@ type Pipeline struct {
 	// request to the version that the repository serves by itself, in batches with other requests to it: for steps on
 	// different devices, or steps whose batches have very different sizes.
 	Joined bool `yaml:"joined"`
-	// Defaults are what outputs hold for rows that a step with a condition leaves out: a number, true or false, or a text
-	// for each output that needs such a step, {action: 0}.
+	// Defaults are what outputs hold for rows that a step with a condition leaves out, for each output that needs such a
+	// step: a number, true or false, or a text, {action: 0}; or the rows of an input of the same type and shape, by its
+	// name, {hn: h}.
 	Defaults map[string]Scalar `yaml:"defaults,flow,omitempty"`
 
 	// Text is the file; that of an ensemble is written when its versions are known.
 	Text []byte `yaml:"-"`
 	// faults gives faults their places in Triton's file; nil: it is none.
 	faults func(config.Faults) config.Faults
+
+	// Once the repository was read: what is kept for the steps, nil: nothing; and by what a version is served.
+	kept *State
+	own  *Manifest
 }
 
 // Step is one model of a pipeline.
@@ -59,8 +64,12 @@ type Step struct {
 	// When leaves rows out of this step, and of all steps that need it; nil: none.
 	When *When `yaml:"when,omitempty"`
 
-	// Of is the version, once the repository was read.
-	Of Version `yaml:"-"`
+	// Once the repository was read: the version, what its model's settings keep, nil: nothing; and which inputs the
+	// server keeps for the step, with the output that each is in the next request, or "".
+	Of    Version           `yaml:"-"`
+	State *State            `yaml:"-"`
+	Kept  map[string]string `yaml:"-"`
+	rows  *Batching         // of its model's settings
 }
 
 // When is the condition of a step: rows pass for which a value is above one bound and below the other.
@@ -137,11 +146,15 @@ func (p *Pipeline) Decode(file string, checks ...func() config.Faults) error {
 	*p = Pipeline{Text: p.Text, Joined: true} // others may read the maps
 	known := func() config.Faults {
 		for i := range min(len(before), len(p.Steps)) {
-			p.Steps[i].Of = before[i].Of
+			p.Steps[i].Of, p.Steps[i].State, p.Steps[i].rows = before[i].Of, before[i].State, before[i].rows
 		}
 		return nil
 	}
-	err := config.Decode(file, p.Text, p, append([]func() config.Faults{known, p.check}, checks...)...)
+	keep := func() config.Faults {
+		_ = p.keep() // what is wrong with that was found when the repository was read
+		return nil
+	}
+	err := config.Decode(file, p.Text, p, append([]func() config.Faults{known, p.check, keep}, checks...)...)
 	faults, _ := errors.AsType[config.Faults](err)
 	for i, f := range faults {
 		if strings.Contains(f.Key, ".inputs.") && strings.HasPrefix(f.Message, "expected text") {
@@ -179,7 +192,10 @@ const constant = "an input gets no constant; expected an output of an earlier st
 // StepOf splits "step.output"; false: it is an input of the pipeline.
 func (p *Pipeline) StepOf(from string) (step, output string, is bool) {
 	step, output, dotted := strings.Cut(from, ".")
-	return step, output, dotted && slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Name == step })
+	return step, output, dotted && slices.ContainsFunc(p.Steps, func(s Step) bool {
+		_, input := s.Kept[output]
+		return s.Name == step && !input
+	})
 }
 
 // Staged reports whether each step is a request by itself.
@@ -432,12 +448,15 @@ func (l *Listing) resolveVersion(s *settling, m *Model, v *Version) {
 			copying = of.Err
 		}
 	}
-	before, known := s.pipelines[v.Dir]
-	switch goesOn := known && before.own == own; {
-	case len(faults) == 0 && copying == nil:
+	if len(faults) == 0 && copying == nil {
 		if p.faults != nil {
 			p.Text = []byte(p.print())
 		}
+		faults = p.keep()
+	}
+	before, known := s.pipelines[v.Dir]
+	switch goesOn := known && before.own == own; {
+	case len(faults) == 0 && copying == nil:
 		sum := sha256.Sum256(prints)
 		v.Pipeline, v.Fingerprint = &p, hex.EncodeToString(sum[:16])
 		s.pipelines[v.Dir] = resolved{own, *v}
@@ -451,6 +470,11 @@ func (l *Listing) resolveVersion(s *settling, m *Model, v *Version) {
 		v.Fingerprint, v.Err = "", copying
 	default:
 		v.Err = p.Decode(v.Path, func() config.Faults { return faults })
+	}
+	if v.Err == nil {
+		p = *v.Pipeline
+		p.own, v.Err = p.settings(&m.Manifest)
+		v.Pipeline = &p
 	}
 }
 
@@ -473,6 +497,7 @@ func (l *Listing) step(faults *config.Faults, key string, step *Step) Version {
 			step.Version = m.Selected[n-1].Number
 		}
 	}
+	step.State, step.rows = m.Manifest.State, &m.Manifest.Batching
 	v, is := find(m.Versions, step.Version)
 	switch {
 	case m.Err != nil:

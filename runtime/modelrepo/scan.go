@@ -76,7 +76,7 @@ func scanModel(settling *settling, root *rooted.Root, from source, name string) 
 		m.Err = checkVersions().Err()
 	} else {
 		m.Err = config.Decode(cmp.Or(m.ManifestPath, m.ConfigPath), h.manifest.text, &m.Manifest, listed, yield,
-			m.Manifest.Check, checkVersions)
+			func() config.Faults { return m.Manifest.check(s.ofSteps()) }, checkVersions)
 		found, _ := errors.AsType[config.Faults](m.Err)
 		if within(found, missing) {
 			m.Missing, m.Err = m.Err, nil
@@ -307,6 +307,11 @@ func (s *modelScan) mustBe(full string, want fs.FileMode, elements ...string) er
 		return fmt.Errorf("%s is empty; expected an ONNX model (is it still being copied?)", full)
 	}
 	return nil
+}
+
+// ofSteps reports whether there are pipelines among the versions.
+func (s *modelScan) ofSteps() bool {
+	return s.ensemble != nil || slices.ContainsFunc(s.versions, func(l looked) bool { return l.pipeline != nil })
 }
 
 // nothingUsable says why the model has no version that could be served; nil when it has one.

@@ -43,6 +43,8 @@ type State struct {
 	// File and Text are the settings file, for the places of what is found wrong at load.
 	File string `yaml:"-"`
 	Text []byte `yaml:"-"`
+	// Dirs are the directories of versions whose files Initial names, by input, where these are steps of a pipeline.
+	Dirs map[string]string `yaml:"-"`
 }
 
 // StatePair is an input, and the output that it is in the next request.
@@ -155,14 +157,15 @@ func (s *State) names(input string) bool {
 		slices.ContainsFunc(s.Windows, func(w StateWindow) bool { return w.Input == input && w.Of != "" }))
 }
 
-// check judges the settings by themselves. nil is fine.
-func (s *State) check(faults *config.Faults) {
+// check judges the settings by themselves. steps: they are of a pipeline whose steps may have states, too, which the
+// caller does not know. Nil is fine.
+func (s *State) check(faults *config.Faults, steps bool) {
 	if s == nil || s.keepsNone() {
 		return
 	}
 	config.Between(faults, "state.max_episodes", s.MaxEpisodes, 1, maxEpisodes)
 	config.Between(faults, "state.idle", s.Idle, config.Duration(time.Millisecond), config.Duration(24*time.Hour))
-	if len(s.Pairs)+len(s.Windows) == 0 {
+	if len(s.Pairs)+len(s.Windows) == 0 && !steps {
 		faults.Addf("state", "it keeps no input; expected such as pairs: [{input: h, output: hn}]")
 	}
 	inputs, outputs := map[string]string{}, map[string]string{} // where each is named
@@ -203,7 +206,9 @@ func (s *State) check(faults *config.Faults) {
 		}
 	}
 	for _, name := range sortedKeys(s.Initial) {
-		s.checkInitial(faults, name, kept)
+		if !steps {
+			s.checkInitial(faults, name, kept)
+		}
 	}
 }
 

@@ -193,6 +193,11 @@ func (m *merger) prune() {
 	})
 	useless := func(v *onnx.ValueInfoProto) bool { return !needed[v.GetName()] }
 	graph.ValueInfo = slices.DeleteFunc(graph.GetValueInfo(), useless)
+	for _, s := range m.Steps { // settings name these, even if the model does not need them
+		for in := range s.Kept {
+			needed[s.Inputs[in]] = true
+		}
+	}
 	if !m.Staged() { // a condition may need it
 		graph.Input = slices.DeleteFunc(graph.GetInput(), useless)
 	}

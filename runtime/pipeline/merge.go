@@ -137,9 +137,13 @@ func (m *merger) read(i int, model *onnx.ModelProto) *step {
 func (s *step) String() string { return fmt.Sprintf("model %s version %d", s.Model, s.Version) }
 
 func (m *merger) unknown(key, kind string, s *step, name string, all []string) {
+	said := ""
+	if _, kept := s.Kept[name]; kept && kind == "input" || key == "outputs."+s.Name+"."+name {
+		key, said = s.key+".model", ", which state in its settings names"
+	}
 	m.faults = append(m.faults, config.Fault{
 		Key: key, Suggestion: config.Nearest(name, all),
-		Message: fmt.Sprintf("%s has no %s %q; expected one of %s", s, kind, name, strings.Join(all, ", ")),
+		Message: fmt.Sprintf("%s has no %s %q%s; expected one of %s", s, kind, name, said, strings.Join(all, ", ")),
 	})
 }
 

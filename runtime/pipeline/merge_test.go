@@ -47,12 +47,19 @@ func merge(t *testing.T, text string, sketches ...string) (*onnx.ModelProto, err
 
 func mergeModels(t *testing.T, text string, models ...*onnx.ModelProto) (*onnx.ModelProto, error) {
 	t.Helper()
+	return mergeKeeping(t, text, nil, models...)
+}
+
+// mergeKeeping joins models whose settings all have the same state.
+func mergeKeeping(t *testing.T, text string, state *modelrepo.State, models ...*onnx.ModelProto,
+) (*onnx.ModelProto, error) {
+	t.Helper()
 	p, err := modelrepo.ReadPipeline("pipeline.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range p.Steps {
-		p.Steps[i].Of.Dir = p.Steps[i].Model
+		p.Steps[i].Of.Dir, p.Steps[i].State = p.Steps[i].Model, state
 	}
 	var merged *onnx.ModelProto
 	err = p.Decode("pipeline.yaml", func() (faults config.Faults) {
@@ -60,6 +67,45 @@ func mergeModels(t *testing.T, text string, models ...*onnx.ModelProto) (*onnx.M
 		return faults
 	})
 	return merged, err
+}
+
+// TestKeptInputs has steps with states: each is an input and an output of the joined model, also where no output needs
+// it, and the settings that name another are a fault of the step's model.
+func TestKeptInputs(t *testing.T) {
+	const text = "steps:\n- {name: a, model: m, version: 1, inputs: {x: x}}\n" +
+		"- {name: b, model: m, version: 1, inputs: {x: a.y}}\noutputs: {y: b.y}\n"
+	const model = "opset 17; x[N,2] h[N,3] first[N,1]; y = Neg(x); n = Relu(h); f = Neg(first); y, n, f"
+	join := func(state modelrepo.State) (*onnx.ModelProto, error) {
+		var models []*onnx.ModelProto
+		for range 2 {
+			m := &onnx.ModelProto{}
+			if err := proto.Unmarshal(file(t, model), m); err != nil {
+				t.Fatal(err)
+			}
+			models = append(models, m)
+		}
+		return mergeKeeping(t, text, &state, models...)
+	}
+	m, err := join(modelrepo.State{Pairs: []modelrepo.StatePair{{Input: "h", Output: "n"}}, Start: "first"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, v := range slices.Concat(m.GetGraph().GetInput(), m.GetGraph().GetOutput()) {
+		all = append(all, v.GetName())
+	}
+	if got := strings.Join(all, " "); got != "x a.h a.first b.h a.n b.n y" {
+		t.Errorf("it has %s", got)
+	}
+	_, err = join(modelrepo.State{Pairs: []modelrepo.StatePair{{Input: "hh", Output: "m"}}, Start: "first"})
+	for _, want := range []string{
+		`2:13: steps[0].model: model m version 1 has no input "hh", which state in its settings names; expected one of x, h, first`,
+		`3:13: steps[1].model: model m version 1 has no output "m", which state in its settings names; expected one of f, n, y`,
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v\nwant: %s", err, want)
+		}
+	}
 }
 
 // declare gives outputs the types that inputs of a sketch would have.

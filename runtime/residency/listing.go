@@ -90,7 +90,7 @@ func (v *Version) noteFault(found *modelrepo.Version, l *ListedModel) {
 	switch {
 	case errors.Is(found.Err, modelrepo.ErrCopying): // that passes
 	case found.Err != nil && !(known && v.failure.cause.Error() == found.Err.Error()):
-		v.failure = &failure{of: Candidate{Model: l.Name, Version: *found, Manifest: &l.Manifest}, cause: found.Err}
+		v.failure = &failure{of: Candidate{Model: l.Name, Version: *found, Manifest: l.Settings(found)}, cause: found.Err}
 		v.Cause = Hide(found.Err, l.Dir)
 		v.Cause.Text = goesOn + v.Cause.Text
 		v.touch()

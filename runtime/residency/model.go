@@ -117,7 +117,7 @@ func (m *Model) own() []Candidate {
 }
 
 func (m *Model) candidate(v modelrepo.Version) Candidate {
-	return Candidate{Model: m.Name, Version: v, Manifest: &m.listed.Manifest}
+	return Candidate{Model: m.Name, Version: v, Manifest: m.listed.Settings(&v)}
 }
 
 // selected reports whether the policy selects a version. One that was rolled back does not count as one of the latest.

@@ -33,13 +33,13 @@ func (r *Replica) keep(c residency.Candidate) error {
 	}
 	f := finder{settings: s, version: c.Version, sig: r.signature, found: &catalog.EpisodeState{Found: found, Start: -1}}
 	for i := range s.Pairs {
-		f.pair(fmt.Sprintf("state.pairs[%d]", i), &s.Pairs[i])
+		f.pair(c.Version.StateKey(s.Pairs[i].Input, fmt.Sprintf("state.pairs[%d]", i)), &s.Pairs[i])
 	}
 	for i := range s.Windows {
-		f.window(fmt.Sprintf("state.windows[%d]", i), &s.Windows[i])
+		f.window(c.Version.StateKey(s.Windows[i].Input, fmt.Sprintf("state.windows[%d]", i)), &s.Windows[i])
 	}
 	if s.Start != "" {
-		f.start("state.start", s.Start)
+		f.start(c.Version.StateKey(s.Start, "state.start"), s.Start)
 	}
 	slices.SortFunc(f.found.Inputs, func(a, b catalog.StateInput) int { return cmp.Compare(a.Input, b.Input) })
 	if found && len(f.faults) > 0 {
@@ -262,7 +262,7 @@ func (f *finder) add(key string, in catalog.StateInput, row tensor.Shape) {
 	t := tensor.Tensor{DType: spec.DType, Shape: row}
 	var err error
 	if file, is := f.settings.InitialFile(spec.Name); is {
-		err = f.read(&t, file, spec.BatchDim)
+		err = f.read(&t, file, spec)
 	} else {
 		var element []byte
 		element, err = tensor.ParseElement(t.DType, string(f.settings.Initial[spec.Name]))
@@ -276,9 +276,13 @@ func (f *finder) add(key string, in catalog.StateInput, row tensor.Shape) {
 	f.found.Inputs = append(f.found.Inputs, in)
 }
 
-// read fills a tensor, whose rows are along dim, from a file that has one row as nested lists.
-func (f *finder) read(t *tensor.Tensor, file string, dim int) error {
-	text, err := f.version.StateFile(file)
+// read fills a tensor, the first value of an input, from a file that has one row as nested lists.
+func (f *finder) read(t *tensor.Tensor, file string, spec *tensor.Spec) error {
+	version, dim := f.version, spec.BatchDim
+	if dir, is := f.settings.Dirs[spec.Name]; is {
+		version.Dir = dir
+	}
+	text, err := version.StateFile(file)
 	if err != nil {
 		return err
 	}

@@ -53,8 +53,14 @@ func (r *Replica) checkStaged() error {
 			faults.Addf(output, "expected known sizes but for the rows, since rows that are left out need them: it is %v, and "+
 				"the model of the step is to be exported with these sizes", spec.Shape)
 		}
-		if _, err := tensor.ParseElement(spec.DType, string(text)); err != nil {
-			faults.Addf("defaults."+name, "expected an element of type %v: %v", spec.DType, err)
+		if in := inputOf(sig, spec, string(text)); in >= 0 {
+			if from := &sig.Inputs[in]; from.DType != spec.DType || from.BatchDim != spec.BatchDim || !unknown &&
+				!slices.Equal(rowOf(from), rowOf(spec)) {
+				faults.Addf("defaults."+name, "expected an input of the same type and shape, %v %v with %s: %s is %v %v with %s",
+					spec.DType, spec.Shape, alongDim(spec.BatchDim), text, from.DType, from.Shape, alongDim(from.BatchDim))
+			}
+		} else if _, err := tensor.ParseElement(spec.DType, string(text)); err != nil {
+			faults.Addf("defaults."+name, "expected an element of type %v, or the name of an input: %v", spec.DType, err)
 		}
 	}
 	if s := r.stages.Load(); s != nil && s.use() {
@@ -367,18 +373,30 @@ func (st *staged) finish() {
 			continue
 		}
 		v.dim = spec.BatchDim
-		row := defaultRow(spec, v, string(st.Defaults[spec.Name]))
+		text := string(st.Defaults[spec.Name])
+		row, of := defaultRow(spec, v, text), inputOf(st.call.Version.Signature, spec, text)
 		var ranges []tensor.RowRange
 		for i, next := 0, 0; i < st.call.Rows; i++ {
-			if next < len(v.rows) && v.rows[next] == i {
+			switch {
+			case next < len(v.rows) && v.rows[next] == i:
 				ranges = append(ranges, tensor.RowRange{Tensor: v.Tensor, First: next, Rows: 1})
 				next++
-			} else {
+			case of >= 0:
+				ranges = append(ranges, tensor.RowRange{Tensor: st.call.Inputs[of], First: i, Rows: 1})
+			default:
 				ranges = append(ranges, tensor.RowRange{Tensor: row, Rows: 1})
 			}
 		}
 		st.call.Results = append(st.call.Results, joined(v.dim, st.call.Rows, row, ranges))
 	}
+}
+
+// inputOf returns the place of the input whose rows an output has where they are left out; -1: it has a constant there.
+func inputOf(sig *tensor.Signature, output *tensor.Spec, text string) int {
+	if _, err := tensor.ParseElement(output.DType, text); err == nil {
+		return -1
+	}
+	return sig.Input(text)
 }
 
 // defaultRow returns a row that holds a default, of the shape that rows of the output have.
