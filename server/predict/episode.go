@@ -14,7 +14,7 @@ import (
 // EndStream ends what is to end with a stream, as Request.StreamID names it.
 func (p *Pipeline) EndStream(stream any) { p.config.Episodes.EndStream(stream) }
 
-// EndEpisode ends the episode of a caller, by its name, of which no further step comes.
+// EndEpisode ends the episode of a caller, by its name: no further step comes.
 func (p *Pipeline) EndEpisode(caller, model, name string) {
 	p.config.Episodes.End(episode.Key{Identity: caller, Model: model, Episode: name})
 }
