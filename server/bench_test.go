@@ -149,7 +149,7 @@ func BenchmarkStep(b *testing.B) {
 					DType: tensor.Float32, Shape: tensor.Shape{1, size / 4}, Data: make([]byte, size),
 				}}
 				version.EpisodeState = &catalog.EpisodeState{
-					Inputs: []catalog.StateInput{h}, Start: -1, MaxEpisodes: 1, Idle: time.Hour,
+					Inputs: []catalog.StateInput{h}, MaxEpisodes: 1, Idle: time.Hour,
 				}
 			}
 			version.Signature = &tensor.Signature{Inputs: spec, Outputs: spec}

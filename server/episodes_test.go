@@ -52,7 +52,7 @@ func recurrent(number int64) *catalog.Version {
 				{Input: 2, Output: -1, Window: 3, Of: 0, Initial: ints(tensor.Shape{1, 3}, 0, 0, 0)},
 				{Input: 4, Output: -1, Window: 2, Of: 4, Initial: ints(tensor.Shape{1, 2}, 5, 6)},
 			},
-			Start: 3, MaxEpisodes: 1000, Idle: time.Hour,
+			Controls: []catalog.StateControl{{Input: 3}}, MaxEpisodes: 1000, Idle: time.Hour,
 		},
 	}
 }

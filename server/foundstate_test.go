@@ -39,7 +39,7 @@ func foundHouse(t *testing.T) (*servertest.House, *episode.Store, *offers) {
 		v := recurrent(n + 1)
 		v.Signature.Inputs = v.Signature.Inputs[:2]
 		s := v.EpisodeState
-		s.Found, s.Inputs, s.Start, s.MaxEpisodes = true, s.Inputs[:1], -1, 1
+		s.Found, s.Inputs, s.Controls, s.MaxEpisodes = true, s.Inputs[:1], nil, 1
 		m.Versions = append(m.Versions, v)
 	}
 	h.Current.Store(servertest.SnapshotOf(1, m))

@@ -35,7 +35,7 @@ func other() *catalog.Version {
 			{Input: 1, Output: 0, Initial: ints(tensor.Shape{1, 1}, 9)},
 			{Input: 3, Output: -1, Window: 2, Of: 3, Initial: ints(tensor.Shape{1, 2}, 1, 2)},
 		},
-		Start: -1, MaxEpisodes: 1, Idle: time.Hour, // the bound is for episodes of callers
+		MaxEpisodes: 1, Idle: time.Hour, // the bound is for episodes of callers
 	}
 	return v
 }

@@ -45,6 +45,12 @@ func describeVersion(v *catalog.Version) VersionFindings {
 	return f
 }
 
+// controlTexts say what the server sets inputs to that tell the model about a request.
+var controlTexts = [...]string{
+	catalog.StartControl: " is 1 at the start", catalog.EndControl: " is 1 at the end", catalog.ReadyControl: " is 1",
+	catalog.IDControl: " is the number of the episode",
+}
+
 // describeState says what the server keeps between the requests of an episode; nil: nothing.
 func describeState(v *catalog.Version) *StateFindings {
 	s, sig := v.EpisodeState, v.Signature
@@ -52,8 +58,8 @@ func describeState(v *catalog.Version) *StateFindings {
 		return nil
 	}
 	f := &StateFindings{Found: s.Found, MaxEpisodes: s.MaxEpisodes, Idle: config.Duration(s.Idle).String()}
-	if s.Start >= 0 {
-		f.Start = sig.Inputs[s.Start].Name
+	for _, c := range s.Controls {
+		f.Controls = append(f.Controls, sig.Inputs[c.Input].Name+controlTexts[c.Kind])
 	}
 	for _, kept := range s.Inputs {
 		in := &sig.Inputs[kept.Input]

@@ -74,7 +74,8 @@ type TensorFindings struct {
 type StateFindings struct {
 	Found  bool                 `json:"found,omitempty"` // by names and shapes; no settings say so
 	Inputs []StateInputFindings `json:"inputs"`
-	Start  string               `json:"start,omitempty"` // the input that is 1 in the first request
+	// Controls are such as "first is 1 at the start".
+	Controls []string `json:"controls,omitempty"`
 	// RowBytes and Bytes are what an episode begins with, for each of its rows and besides.
 	RowBytes    int      `json:"row_bytes,omitempty"`
 	Bytes       int      `json:"bytes,omitempty"`

@@ -135,9 +135,7 @@ func (s *StateFindings) text() string {
 		}
 		kept = append(kept, in.Input+" <- "+of)
 	}
-	if s.Start != "" {
-		kept = append(kept, s.Start+" is 1 at the start")
-	}
+	kept = append(kept, s.Controls...)
 	if s.RowBytes > 0 || s.Bytes == 0 {
 		takes = append(takes, fmt.Sprintf("%v for each row of an episode", config.Size(s.RowBytes)))
 	}

@@ -59,7 +59,7 @@ func newHouse(before func(context.Context, *catalog.Call) error) *house {
 			Inputs: []catalog.StateInput{{Input: 1, Output: 1, Initial: tensor.Tensor{
 				DType: tensor.Int64, Shape: tensor.Shape{1}, Data: make([]byte, 8),
 			}}},
-			Start: -1, MaxEpisodes: 10, Idle: 10 * time.Second,
+			MaxEpisodes: 10, Idle: 10 * time.Second,
 		},
 	}}})
 	return &house{servertest.SnapshotOf(1, models...), before}

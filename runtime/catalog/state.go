@@ -13,9 +13,8 @@ type EpisodeState struct {
 	Found bool
 	// Inputs are kept, ascending by Input.
 	Inputs []StateInput
-	// Start is the input that is 1 in the first request of an episode, unless that brings some of Inputs, and 0 in all
-	// others, by its place in Signature.Inputs; -1: there is none.
-	Start int
+	// Controls are inputs that tell the model about the request.
+	Controls []StateControl
 	// MaxEpisodes is how many episodes the version may have at a time.
 	MaxEpisodes int
 	// Idle is how long an episode lasts without a request.
@@ -29,24 +28,37 @@ type EpisodeState struct {
 // Fills reports whether the server may fill an input, by its place in Signature.Inputs. A nil state fills none.
 func (s *EpisodeState) Fills(input int) bool {
 	return s != nil &&
-		(input == s.Start || slices.ContainsFunc(s.Inputs, func(in StateInput) bool {
-			return in.Input == input && !in.ofItself()
-		}))
+		(slices.ContainsFunc(s.Controls, func(c StateControl) bool { return c.Input == input }) ||
+			slices.ContainsFunc(s.Inputs, func(in StateInput) bool { return in.Input == input && !in.ofItself() }))
 }
 
 // Filled returns how many inputs Fills is true of.
 func (s *EpisodeState) Filled() int {
-	n := 0
+	n := len(s.Controls)
 	for i := range s.Inputs {
 		if !s.Inputs[i].ofItself() {
 			n++
 		}
 	}
-	if s.Start >= 0 {
-		n++
-	}
 	return n
 }
+
+// StateControl is an input that the server sets in each request of an episode.
+type StateControl struct {
+	Input int // its place in Signature.Inputs
+	Kind  StateControlKind
+}
+
+// StateControlKind is what such an input says.
+type StateControlKind uint8
+
+// The kinds, as Triton has them.
+const (
+	StartControl StateControlKind = iota // 1 in the first request, unless that brings some of the state; else 0
+	EndControl                           // 1 in the last request, else 0
+	ReadyControl                         // 1
+	IDControl                            // the name of the episode, which must be a number
+)
 
 // StateInput is an input that the server fills.
 type StateInput struct {

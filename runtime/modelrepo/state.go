@@ -28,6 +28,11 @@ type State struct {
 	// Start names the input that the server sets to 1 in the first request of an episode, and to 0 in the others; "":
 	// there is none.
 	Start string `yaml:"start,omitempty"`
+	// End, Ready and ID are such inputs, too: 1 in the last request and 0 in the others; 1 in each; and the name of the
+	// episode, which must be a number.
+	End   string `yaml:"end,omitempty"`
+	Ready string `yaml:"ready,omitempty"`
+	ID    string `yaml:"id,omitempty"`
 	// MaxEpisodes is how many episodes a version may have at a time, 1 to 1000000, default 10000. Too low refuses
 	// episodes; each takes memory for its state.
 	MaxEpisodes int `yaml:"max_episodes"`
@@ -106,7 +111,24 @@ func (s State) MarshalYAML() (any, error) {
 const stateNone = "none"
 
 // keepsNone reports whether they say to keep nothing. Those of model.yaml may follow a config.pbtxt that does.
-func (s *State) keepsNone() bool { return s.None && len(s.Pairs)+len(s.Windows) == 0 && s.Start == "" }
+func (s *State) keepsNone() bool {
+	return s.None && len(s.Pairs)+len(s.Windows) == 0 && len(s.Controls()) == 0
+}
+
+// StateControl is an input that the server sets, and the setting that names it.
+type StateControl struct{ Setting, Input string }
+
+// Controls returns the inputs that tell the model about each request.
+func (s *State) Controls() (all []StateControl) {
+	for _, c := range []StateControl{
+		{"state.start", s.Start}, {"state.end", s.End}, {"state.ready", s.Ready}, {"state.id", s.ID},
+	} {
+		if c.Input != "" {
+			all = append(all, c)
+		}
+	}
+	return all
+}
 
 const (
 	maxEpisodes  = 1_000_000
@@ -147,12 +169,15 @@ func (s *State) Tensors() State {
 	if s == nil {
 		return State{}
 	}
-	return State{None: s.None, Pairs: s.Pairs, Windows: s.Windows, Initial: s.Initial, Start: s.Start}
+	return State{
+		None: s.None, Pairs: s.Pairs, Windows: s.Windows, Initial: s.Initial, Start: s.Start, End: s.End, Ready: s.Ready,
+		ID: s.ID,
+	}
 }
 
 // names reports whether the server fills an input. nil names none.
 func (s *State) names(input string) bool {
-	return s != nil && (input == s.Start ||
+	return s != nil && (slices.ContainsFunc(s.Controls(), func(c StateControl) bool { return c.Input == input }) ||
 		slices.ContainsFunc(s.Pairs, func(p StatePair) bool { return p.Input == input }) ||
 		slices.ContainsFunc(s.Windows, func(w StateWindow) bool { return w.Input == input && w.Of != "" }))
 }
@@ -190,8 +215,8 @@ func (s *State) check(faults *config.Faults, steps bool) {
 		config.Between(faults, key+".steps", w.Steps, 1, maxWindow)
 	}
 	kept := sortedKeys(inputs)
-	if s.Start != "" {
-		once(inputs, "state.start", s.Start)
+	for _, c := range s.Controls() {
+		once(inputs, c.Setting, c.Input)
 	}
 	for i, w := range s.Windows {
 		key := fmt.Sprintf("state.windows[%d].of", i)

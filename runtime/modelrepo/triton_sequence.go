@@ -42,17 +42,26 @@ func (t *tritonConfig) sequences() {
 			for _, field := range controlFields {
 				t.told[path+field], t.told[fmt.Sprintf("%s.control[%d]%s", path, k, field)] = true, true
 			}
-			if control.GetKind() != inference.ModelSequenceBatching_Control_CONTROL_SEQUENCE_START || s.Start != "" {
-				t.fault(fmt.Sprintf("%s.control[%d].kind", path, k), "Weft gives a model one control, the start of a sequence; "+
-					"export the model without the input %s, or have clients send it and take it away here, found %v",
-					input.GetName(), control.GetKind())
+			var name *string
+			switch control.GetKind() {
+			case inference.ModelSequenceBatching_Control_CONTROL_SEQUENCE_END:
+				name = &s.End
+			case inference.ModelSequenceBatching_Control_CONTROL_SEQUENCE_READY:
+				name = &s.Ready
+			case inference.ModelSequenceBatching_Control_CONTROL_SEQUENCE_CORRID:
+				name = &s.ID
+			default:
+				name = &s.Start
+			}
+			if *name != "" {
+				t.fault(fmt.Sprintf("%s.control[%d].kind", path, k), "%s is %v already; expected one input of each kind", *name,
+					control.GetKind())
 				continue
 			}
-			s.Start = input.GetName()
+			*name = input.GetName()
 			for _, pair := range [][]float32{control.GetFp32FalseTrue(), floatsOf(control.GetInt32FalseTrue())} {
 				if len(pair) == 2 && (pair[0] != 0 || pair[1] != 1) {
-					t.fault(fmt.Sprintf("%s.control[%d]", path, k), "the start is 1 here, and 0 in all "+
-						"other requests; expected [0, 1]")
+					t.fault(fmt.Sprintf("%s.control[%d]", path, k), "Weft says no with 0 and yes with 1; expected [0, 1]")
 				}
 			}
 		}
@@ -62,7 +71,7 @@ func (t *tritonConfig) sequences() {
 		s.MaxEpisodes = int(t.most(path, uint64(n), maxEpisodes))
 		t.sets("state.max_episodes", path)
 	}
-	s.None = len(s.Pairs) == 0 && s.Start == "" // a sequence that has no state here has none
+	s.None = len(s.Pairs) == 0 && len(s.Controls()) == 0 // a sequence that has no state here has none
 	t.m.State = s
 }
 

@@ -31,15 +31,15 @@ func (r *Replica) keep(c residency.Candidate) error {
 	if s == nil || len(s.Pairs)+len(s.Windows) == 0 {
 		return nil
 	}
-	f := finder{settings: s, version: c.Version, sig: r.signature, found: &catalog.EpisodeState{Found: found, Start: -1}}
+	f := finder{settings: s, version: c.Version, sig: r.signature, found: &catalog.EpisodeState{Found: found}}
 	for i := range s.Pairs {
 		f.pair(c.Version.StateKey(s.Pairs[i].Input, fmt.Sprintf("state.pairs[%d]", i)), &s.Pairs[i])
 	}
 	for i := range s.Windows {
 		f.window(c.Version.StateKey(s.Windows[i].Input, fmt.Sprintf("state.windows[%d]", i)), &s.Windows[i])
 	}
-	if s.Start != "" {
-		f.start(c.Version.StateKey(s.Start, "state.start"), s.Start)
+	for _, control := range s.Controls() {
+		f.control(c.Version.StateKey(control.Input, control.Setting), control)
 	}
 	slices.SortFunc(f.found.Inputs, func(a, b catalog.StateInput) int { return cmp.Compare(a.Input, b.Input) })
 	if found && len(f.faults) > 0 {
@@ -77,6 +77,11 @@ func bounded(state *catalog.EpisodeState, s *modelrepo.State) *catalog.EpisodeSt
 	now.MaxEpisodes, now.Idle, now.OfStream = s.MaxEpisodes, time.Duration(s.Idle), s.Bind == modelrepo.BindStream
 	now.OnChange = changes[s.OnVersionChange]
 	return &now
+}
+
+var controls = map[string]catalog.StateControlKind{
+	"state.start": catalog.StartControl, "state.end": catalog.EndControl, "state.ready": catalog.ReadyControl,
+	"state.id": catalog.IDControl,
 }
 
 var changes = map[modelrepo.OnVersionChange]catalog.StateChange{
@@ -229,8 +234,8 @@ func (f *finder) rows() int {
 	return tensor.NoBatch
 }
 
-func (f *finder) start(key, name string) {
-	i := f.input(key, name)
+func (f *finder) control(key string, c modelrepo.StateControl) {
+	i := f.input(key, c.Input)
 	if i < 0 {
 		return
 	}
@@ -238,7 +243,7 @@ func (f *finder) start(key, name string) {
 		f.faults.Addf(key, "expected one number, true or false, or one for each row: the input is %v", in.Shape)
 		return
 	}
-	f.found.Start = i
+	f.found.Controls = append(f.found.Controls, catalog.StateControl{Input: i, Kind: controls[c.Setting]})
 }
 
 // maxStateRow bounds the elements of one row of an input.

@@ -117,7 +117,8 @@ func TestState(t *testing.T) {
 				DType: tensor.Int64, Shape: tensor.Shape{}, Data: []byte("\xfe\xff\xff\xff\xff\xff\xff\xff"),
 			}},
 		},
-		Start: 7, MaxEpisodes: 10_000, Idle: time.Second, OnChange: catalog.CarryChange, OfStream: true,
+		Controls:    []catalog.StateControl{{Input: 7}},
+		MaxEpisodes: 10_000, Idle: time.Second, OnChange: catalog.CarryChange, OfStream: true,
 	}
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

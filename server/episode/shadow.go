@@ -58,6 +58,7 @@ type ShadowStep struct {
 	of      *shadow
 	version *catalog.Version
 	begin   bool
+	last    bool
 	before  *ShadowStep // until it enters; nil: it is the first
 	rows    int
 
@@ -90,7 +91,7 @@ func (s *Store) Shadow(k Key, v *catalog.Version, m Mark) *ShadowStep {
 		return nil
 	}
 	t := &ShadowStep{
-		store: s, of: e, version: v, begin: m.Begin, before: e.tail, left: make(chan struct{}),
+		store: s, of: e, version: v, begin: m.Begin, last: m.Last, before: e.tail, left: make(chan struct{}),
 	}
 	e.tail, e.latest, e.idle, e.used = t, m.Now, v.EpisodeState.Idle, time.Now()
 	if m.Last {
@@ -152,12 +153,13 @@ func (t *ShadowStep) Enter(ctx context.Context, inputs []tensor.Tensor, rows int
 		}
 	}
 	t.rows = rows
-	turn := Turn{ask: Ask{Version: t.version, Rows: rows, Newest: newest}, Fresh: t.begin}
+	turn := Turn{
+		ask: Ask{Key: t.of.key, Version: t.version, Rows: rows, Newest: newest, Last: t.last}, Fresh: t.begin,
+	}
 	if !t.take(&turn) {
 		return &LostError{Key: t.of.key}
 	}
-	turn.Fill(inputs)
-	return nil
+	return turn.Fill(inputs)
 }
 
 // take finds the state that a step begins with; not ok: there is none.

@@ -141,6 +141,7 @@ type Ask struct {
 	Key
 	Version *catalog.Version // that is to answer, which has an EpisodeState
 	Begin   bool
+	Last    bool   // it says that it is the last one
 	Step    uint64 // 0: it has no number
 	Rows    int
 	// Brought: the request brings all inputs that are kept.

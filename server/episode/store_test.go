@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,7 +33,7 @@ func version(number int64, change func(*catalog.EpisodeState)) *catalog.Version 
 		Model: "m", Number: number,
 		Signature: &tensor.Signature{Inputs: []tensor.Spec{spec("h")}, Outputs: []tensor.Spec{spec("hn")}},
 		EpisodeState: &catalog.EpisodeState{
-			Inputs: []catalog.StateInput{{Initial: bytesOf(8, 0)}}, Start: -1, MaxEpisodes: 1000, Idle: time.Minute,
+			Inputs: []catalog.StateInput{{Initial: bytesOf(8, 0)}}, MaxEpisodes: 1000, Idle: time.Minute,
 		},
 	}
 	if change != nil {
@@ -220,4 +221,47 @@ func TestGivenUpInLine(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 	})
+}
+
+// TestControls: the model is told of the beginning, the end, and the name.
+func TestControls(t *testing.T) {
+	v := version(1, func(e *catalog.EpisodeState) {
+		e.Controls = []catalog.StateControl{
+			{Input: 1}, {Input: 2, Kind: catalog.EndControl}, {Input: 3, Kind: catalog.ReadyControl},
+			{Input: 4, Kind: catalog.IDControl},
+		}
+	})
+	for range v.EpisodeState.Controls {
+		v.Signature.Inputs = append(v.Signature.Inputs, tensor.Spec{DType: tensor.Uint8, Shape: tensor.Shape{tensor.Unknown}})
+	}
+	s := episode.NewStore(episode.Config{Memory: 1 << 14})
+	for i, want := range []string{"\x01\x00\x01\x07", "\x00\x00\x01\x07", "\x00\x01\x01\x07"} {
+		q := ask("7", v, i == 0)
+		q.Last = i == 2
+		turn, err := s.Enter(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inputs := make([]tensor.Tensor, 5)
+		err = turn.Fill(inputs)
+		var got []byte
+		for _, in := range inputs[1:] {
+			got = append(got, in.Data...)
+		}
+		if err != nil || string(got) != want {
+			t.Errorf("step %d: %q, %v; want %q", i, got, err, want)
+		}
+		if err := turn.Commit(inputs, []tensor.Tensor{bytesOf(8, 2)}, nil, q.Last); err != nil {
+			t.Error(err)
+		}
+		turn.Leave(nil)
+	}
+	turn, err := s.Enter(t.Context(), ask("robot", v, true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := turn.Fill(make([]tensor.Tensor, 5)); err == nil || !strings.Contains(err.Error(), `got "robot"`) {
+		t.Errorf("a name that is no number: %v", err)
+	}
+	turn.Leave(nil)
 }

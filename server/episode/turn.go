@@ -150,8 +150,8 @@ func initial(v *catalog.Version, in *catalog.StateInput, rows int) tensor.Tensor
 }
 
 // Fill completes the inputs of the step with the state, where the request brings none. The inputs that it brings have
-// as many rows as it was asked with.
-func (t *Turn) Fill(inputs []tensor.Tensor) {
+// as many rows as it was asked with. The error is a *tensor.FieldError.
+func (t *Turn) Fill(inputs []tensor.Tensor) error {
 	v, rows, begins := t.ask.Version, t.ask.Rows, t.Fresh
 	for i := range v.EpisodeState.Inputs {
 		in := &v.EpisodeState.Inputs[i]
@@ -170,14 +170,36 @@ func (t *Turn) Fill(inputs []tensor.Tensor) {
 		}
 		inputs[in.Input] = kept
 	}
-	FillStart(v, inputs, rows, begins)
+	return t.ask.control(inputs, begins)
 }
 
-// FillStart fills the input that says whether an episode begins, where the version has one and the request brings none.
-func FillStart(v *catalog.Version, inputs []tensor.Tensor, rows int, begins bool) {
-	if at := v.EpisodeState.Start; at >= 0 && inputs[at].DType == tensor.Invalid {
-		inputs[at] = flag(&v.Signature.Inputs[at], rows, begins)
+// Control fills the inputs that tell the model about a request that needs no turn. The error is a *tensor.FieldError.
+func (a *Ask) Control(inputs []tensor.Tensor) error { return a.control(inputs, false) }
+
+// control fills the inputs that tell the model about a request, where it does not bring them.
+func (a *Ask) control(inputs []tensor.Tensor, begins bool) error {
+	for _, c := range a.Version.EpisodeState.Controls {
+		if inputs[c.Input].DType != tensor.Invalid {
+			continue
+		}
+		text := "0"
+		switch is := c.Kind == catalog.ReadyControl || c.Kind == catalog.StartControl && begins ||
+			c.Kind == catalog.EndControl && a.Last; {
+		case c.Kind == catalog.IDControl:
+			text = a.Episode
+		case is:
+			text = "1"
+		}
+		spec := &a.Version.Signature.Inputs[c.Input]
+		var err error
+		if inputs[c.Input], err = filled(spec, a.Rows, text); err != nil {
+			return &tensor.FieldError{
+				Field: "episode_id", Want: fmt.Sprintf("a number of type %v, which the model's input %q takes", spec.DType,
+					spec.Name), Got: strconv.Quote(a.Episode),
+			}
+		}
 	}
+	return nil
 }
 
 // pushed returns a window without its oldest value, and with one more. Rows are the outermost dimension of both, and
@@ -201,8 +223,8 @@ func whole(t tensor.Tensor) tensor.Tensor {
 	return t
 }
 
-// flag returns the input that says whether an episode begins.
-func flag(spec *tensor.Spec, rows int, is bool) tensor.Tensor {
+// filled returns an input of which each element is a number.
+func filled(spec *tensor.Spec, rows int, number string) (tensor.Tensor, error) {
 	shape := slices.Clone(spec.Shape)
 	for i := range shape {
 		shape[i] = max(shape[i], 1)
@@ -210,18 +232,12 @@ func flag(spec *tensor.Spec, rows int, is bool) tensor.Tensor {
 	if spec.BatchDim != tensor.NoBatch {
 		shape[spec.BatchDim] = int64(rows)
 	}
-	text := "0"
-	switch {
-	case is && spec.DType == tensor.Bool:
-		text = "true"
-	case spec.DType == tensor.Bool:
-		text = "false"
-	case is:
-		text = "1"
+	if spec.DType == tensor.Bool {
+		number = strconv.FormatBool(number == "1")
 	}
-	one, _ := tensor.ParseElement(spec.DType, text) // it holds numbers
+	one, err := tensor.ParseElement(spec.DType, number)
 	n, _ := shape.Elements()
-	return tensor.Tensor{DType: spec.DType, Shape: shape, Data: slices.Repeat(one, int(n))}
+	return tensor.Tensor{DType: spec.DType, Shape: shape, Data: slices.Repeat(one, int(n))}, err
 }
 
 // Commit puts the state after the step in the place of the one before; Revert undoes it until Leave. inputs are what it

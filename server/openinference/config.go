@@ -101,6 +101,14 @@ func stepsOf(v *catalog.Version) *inference.ModelEnsembling {
 	return all
 }
 
+// controls are the kinds of inputs that tell a model about a request.
+var controls = [...]inference.ModelSequenceBatching_Control_Kind{
+	catalog.StartControl: inference.ModelSequenceBatching_Control_CONTROL_SEQUENCE_START,
+	catalog.EndControl:   inference.ModelSequenceBatching_Control_CONTROL_SEQUENCE_END,
+	catalog.ReadyControl: inference.ModelSequenceBatching_Control_CONTROL_SEQUENCE_READY,
+	catalog.IDControl:    inference.ModelSequenceBatching_Control_CONTROL_SEQUENCE_CORRID,
+}
+
 // sequencesOf says what a version keeps of its episodes. A window has no output that is as large.
 func sequencesOf(v *catalog.Version, rows bool) *inference.ModelSequenceBatching {
 	state := v.EpisodeState
@@ -120,11 +128,12 @@ func sequencesOf(v *catalog.Version, rows bool) *inference.ModelSequenceBatching
 		}
 		all.State = append(all.State, kept)
 	}
-	if state.Start >= 0 {
-		spec := &v.Signature.Inputs[state.Start]
-		all.ControlInput = []*inference.ModelSequenceBatching_ControlInput{{
-			Name: spec.Name, Control: []*inference.ModelSequenceBatching_Control{{DataType: datatypes[spec.DType].config}},
-		}}
+	for _, c := range state.Controls {
+		spec := &v.Signature.Inputs[c.Input]
+		control := &inference.ModelSequenceBatching_Control{Kind: controls[c.Kind], DataType: datatypes[spec.DType].config}
+		all.ControlInput = append(all.ControlInput, &inference.ModelSequenceBatching_ControlInput{
+			Name: spec.Name, Control: []*inference.ModelSequenceBatching_Control{control},
+		})
 	}
 	return all
 }

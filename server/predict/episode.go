@@ -44,7 +44,7 @@ func (p *Pipeline) enterEpisode(ctx context.Context, f *flight) error {
 	}
 	ask := episode.Ask{
 		Key:     req.episodeOf(v),
-		Version: v, Begin: req.BeginEpisode, Step: req.Step, Brought: true,
+		Version: v, Begin: req.BeginEpisode, Last: req.EndOfEpisode, Step: req.Step, Brought: true,
 		Stream: req.StreamID, After: req.After, AfterBegin: req.AfterBegin,
 		Limit: call.Limit, Late: sharedsched.ErrExpired,
 	}
@@ -73,8 +73,7 @@ func (p *Pipeline) enterEpisode(ctx context.Context, f *flight) error {
 	case err != nil:
 		return err
 	case entered == nil:
-		episode.FillStart(v, call.Inputs, ask.Rows, false)
-		return nil
+		return ask.Control(call.Inputs)
 	}
 	call.Limit = ask.Limit
 	if call.Wanted == nil { // the state is for the caller, too, where it is from there
@@ -88,7 +87,7 @@ func (p *Pipeline) enterEpisode(ctx context.Context, f *flight) error {
 	f.turn = entered
 	if f.turn.Kept == nil {
 		f.result.Skipped = entered.Skipped
-		entered.Fill(call.Inputs)
+		return entered.Fill(call.Inputs)
 	}
 	return nil
 }
