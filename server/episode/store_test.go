@@ -227,7 +227,9 @@ func TestGivenUpInLine(t *testing.T) {
 func TestControls(t *testing.T) {
 	v := version(1, func(e *catalog.EpisodeState) {
 		e.Controls = []catalog.StateControl{
-			{Input: 1}, {Input: 2, Kind: catalog.EndControl}, {Input: 3, Kind: catalog.ReadyControl},
+			{Input: 1},
+			{Input: 2, Kind: catalog.EndControl},
+			{Input: 3, Kind: catalog.ReadyControl},
 			{Input: 4, Kind: catalog.IDControl},
 		}
 	})

@@ -223,7 +223,7 @@ func whole(t tensor.Tensor) tensor.Tensor {
 	return t
 }
 
-// filled returns an input of which each element is a number.
+// filled returns an input whose elements are all one number.
 func filled(spec *tensor.Spec, rows int, number string) (tensor.Tensor, error) {
 	shape := slices.Clone(spec.Shape)
 	for i := range shape {
