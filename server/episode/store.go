@@ -156,6 +156,9 @@ type Ask struct {
 	// Limit is when Late is the answer to one that still waits for its turn; zero: never.
 	Limit time.Time
 	Late  error
+
+	// Waited is how long Enter waited for the steps before.
+	Waited time.Duration
 }
 
 // wait waits for a channel.
@@ -165,6 +168,7 @@ func (a *Ask) wait(ctx context.Context, turn <-chan struct{}) error {
 		return nil
 	default:
 	}
+	defer func(began time.Time) { a.Waited += time.Since(began) }(time.Now())
 	var late <-chan time.Time
 	if !a.Limit.IsZero() {
 		late = time.After(time.Until(a.Limit))
@@ -326,6 +330,9 @@ func (s *Store) accountLocked(e *session) {
 
 // takeLocked counts bytes that an episode takes. The caller holds mu.
 func (s *Store) takeLocked(e *session, n int64) {
+	if n == 0 {
+		return // mostly
+	}
 	s.bytes += n
 	if s.of[e.key.Model] += n; s.of[e.key.Model] == 0 {
 		delete(s.of, e.key.Model)

@@ -36,7 +36,6 @@ func (t *Turn) take() (again bool, err error) {
 	if e.gone {
 		return true, nil
 	}
-	e.used = time.Now()
 	switch {
 	case a.Step > 0 && a.Step == e.step && (!a.Begin || e.step == e.first):
 		t.Kept = e.answer

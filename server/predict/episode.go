@@ -66,9 +66,8 @@ func (p *Pipeline) enterEpisode(ctx context.Context, f *flight) error {
 		ask.Limit = time.Now().Add(v.MaxLatency)
 	}
 	call.Inputs = slices.Clone(call.Inputs) // flight.inputs stay as they came
-	before := time.Now()
 	entered, err := p.config.Episodes.Enter(ctx, &ask)
-	f.observed.step.Waited += time.Since(before)
+	f.observed.step.Waited += ask.Waited
 	switch {
 	case err != nil:
 		return err
