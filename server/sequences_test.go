@@ -131,9 +131,10 @@ func TestAStepThatIsGivenUp(t *testing.T) {
 		synctest.Wait() // it waits
 		close(release)
 		alone := begun()
-		for _, x := range []int64{1, 2, 4} {
-			if id, fault, y := recv(); id != strconv.FormatInt(x, 10) || y != alone.next(x) {
-				t.Errorf("%s: %s %d, want step %d", id, fault, y, x)
+		want := map[string]int64{"1": alone.next(1), "2": alone.next(2), "4": alone.next(4)}
+		for range want { // the steps are in order, and the answers need not be
+			if id, fault, y := recv(); y != want[id] {
+				t.Errorf("%s: %s %d, want %v", id, fault, y, want)
 			}
 		}
 		synctest.Wait()

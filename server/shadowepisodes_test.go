@@ -161,7 +161,7 @@ func TestShadowsOfEpisodes(t *testing.T) {
 				t.Errorf("of %d steps %v are compared, and %v", steps, n(two), n(three))
 			case !c.undo && two.Offered+two.Skipped != steps:
 				t.Errorf("of %d steps: %v", steps, n(two))
-			case c.trouble && slices.Min([]int64{two.Done / 100, two.Dropped, two.Failed, two.Skipped}) < 2:
+			case c.trouble && min(two.Done, two.Dropped, two.Skipped) == 0:
 				t.Errorf("there is too little of something: %v", n(two))
 			}
 			for _, e := range h.Events() {
