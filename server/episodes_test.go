@@ -263,6 +263,45 @@ func TestEpisodeOnAStream(t *testing.T) {
 	}
 }
 
+// TestTheFirstStepStays: later steps supersede others, and not the one that begins the episode.
+func TestTheFirstStepStays(t *testing.T) {
+	h, _ := recurrentHouse(t, 10)
+	release := make(chan struct{})
+	h.Run = func(ctx context.Context, call *catalog.Call) error {
+		select {
+		case <-release:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		runRecurrent(call)
+		return nil
+	}
+	s, err := h.Predictions.PredictStream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range uint64(4) {
+		q := observe("e", i+1, 5)
+		q.RequestId, q.BeginEpisode = strconv.FormatUint(i+1, 10), i == 0
+		if err := s.Send(&weftv1.PredictStreamRequest{Request: q, Supersede: i > 0}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 4 {
+		a, err := s.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		superseded := a.GetRequestId() == "2" || a.GetRequestId() == "3"
+		if code := codes.Code(a.GetError().GetCode()); superseded != (code == codes.Aborted) || !superseded && code != codes.OK {
+			t.Errorf("step %s: %v", a.GetRequestId(), a.GetError())
+		}
+		if i == 1 {
+			close(release) // the superseded ones are answered at once
+		}
+	}
+}
+
 // TestEpisodeFromACheckpoint: a client that keeps the state outputs goes on elsewhere, with several rows.
 func TestEpisodeFromACheckpoint(t *testing.T) {
 	one, other := servertest.New(t, server.Config{Episodes: episode.NewStore(episode.Config{Memory: 1 << 20})}),
@@ -384,6 +423,16 @@ func TestOddSteps(t *testing.T) {
 	bad(2, codes.InvalidArgument, `inputs["seen"].shape: expected 1 rows in dimension 0`, func(q *weftv1.PredictRequest) {
 		q.Inputs["seen"] = observe("", 0, 1, 2).GetInputs()["x"]
 	})
+	bad(2, codes.InvalidArgument, "expected [?,1], the newest value, or [?,2], all of them", func(q *weftv1.PredictRequest) {
+		q.Inputs["seen"] = &weftv1.Tensor{
+			Dtype: weftv1.DataType_DATA_TYPE_INT64, Shape: []int64{1, 3}, Raw: make([]byte, 24),
+		}
+	})
+	bad(2, codes.InvalidArgument, "expected [?,1], the newest value, or [?,2], all of them", func(q *weftv1.PredictRequest) {
+		q.Inputs["seen"] = &weftv1.Tensor{
+			Dtype: weftv1.DataType_DATA_TYPE_INT64, Shape: []int64{1}, Raw: make([]byte, 8),
+		}
+	})
 	bad(2, codes.InvalidArgument, `inputs["seen"]`, func(q *weftv1.PredictRequest) { delete(q.GetInputs(), "seen") })
 	bad(0, codes.InvalidArgument, "step: expected a number", nil)
 	large = true
@@ -415,7 +464,7 @@ func TestOddSteps(t *testing.T) {
 		t.Errorf("a retry that another version would answer: %v", err)
 	}
 	bad(4, codes.NotFound, "version 1 answered it", other)
-	good(4, 7, func(q *weftv1.PredictRequest) { q.Model.VersionChoice = &weftv1.ModelSpec_Version{Version: 1} })
+	good(4, 7, nil) // it stays where its state is
 	good(5, 8, func(q *weftv1.PredictRequest) {
 		q.Model.VersionChoice, q.EndOfEpisode = &weftv1.ModelSpec_Version{Version: 1}, true
 	})

@@ -173,7 +173,7 @@ func TestSequencesOverHTTP(t *testing.T) {
 		{6, `"sequence_id": 7, "sequence_step": -3`, []string{"400", `sequence_step`, "-3"}},
 		{6, `"sequence_id": 8`, []string{"404", "no state for episode"}},
 		{6, `"sequence_id": 8, "sequence_start": true`, []string{"429", "state.max_episodes"}},
-		{6, `"sequence_start": true`, []string{"400", `inputs[\"h\"]: expected a tensor`}},
+		{6, `"sequence_start": true`, []string{"400", `inputs[\"h\"]: expected a tensor`, "keeps it in an episode"}},
 	} {
 		got := ask(c.x, c.parameters)
 		for _, says := range c.says {

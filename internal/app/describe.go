@@ -42,6 +42,9 @@ func describeVersion(v *catalog.Version) VersionFindings {
 	if v.Scarce != "" {
 		f.Notes = append(f.Notes, v.Scarce)
 	}
+	if v.EpisodeState != nil && v.EpisodeState.Doubt != "" {
+		f.Notes = append(f.Notes, v.EpisodeState.Doubt)
+	}
 	return f
 }
 
@@ -67,7 +70,11 @@ func describeState(v *catalog.Version) *StateFindings {
 		if at < 0 {
 			of, at = sig.Inputs, kept.Of
 		}
-		f.Inputs = append(f.Inputs, StateInputFindings{in.Name, of[at].Name, kept.Window})
+		name := of[at].Name
+		if s.Window(kept.Input) != nil {
+			name = "itself (requests bring " + kept.Wants(in) + ")"
+		}
+		f.Inputs = append(f.Inputs, StateInputFindings{in.Name, name, kept.Window})
 		if in.BatchDim == tensor.NoBatch {
 			f.Bytes += len(kept.Initial.Data)
 		} else {

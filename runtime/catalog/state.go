@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -13,6 +14,8 @@ type EpisodeState struct {
 	Found bool
 	// Inputs are kept, ascending by Input.
 	Inputs []StateInput
+	// Doubt says what the names of the model tell that the settings do not; "": nothing.
+	Doubt string
 	// Controls are inputs that tell the model about the request.
 	Controls []StateControl
 	// MaxEpisodes is how many episodes the version may have at a time.
@@ -85,20 +88,32 @@ func values(spec *tensor.Spec) int {
 	return spec.BatchDim + 1
 }
 
-// Takes returns what a request of an episode may bring as an input, by its place in Signature.Inputs: for a window of
-// itself also its newest value, so that their number is open. spec is that of the input.
-func (s *EpisodeState) Takes(input int, spec *tensor.Spec) *tensor.Spec {
+// Window returns the input of that place in Signature.Inputs if it is a window of itself; nil: it is none.
+func (s *EpisodeState) Window(input int) *StateInput {
 	for i := range s.Inputs {
 		if in := &s.Inputs[i]; in.Input == input && in.ofItself() {
-			loose := *spec
-			loose.Shape = spec.Shape.With(values(spec), tensor.Unknown)
-			return &loose
+			return in
 		}
 	}
-	return spec
+	return nil
 }
 
-// Newest reports whether a tensor, which Takes accepts, brings only the newest value of a window of itself.
+// Loose returns what a window of itself, whose spec is given, may bring: also its newest value, so that their number is
+// open.
+func (in *StateInput) Loose(spec *tensor.Spec) *tensor.Spec {
+	loose := *spec
+	loose.Shape = spec.Shape.With(values(spec), tensor.Unknown)
+	return &loose
+}
+
+// Wants says what a window of itself may bring, such as "[?,1,6], the newest value, or [?,4,6], all of them".
+func (in *StateInput) Wants(spec *tensor.Spec) string {
+	d := values(spec)
+	one := spec.Shape.With(d, spec.Shape[d]/int64(in.Window))
+	return fmt.Sprintf("%v, the newest value, or %v, all of them", one, spec.Shape)
+}
+
+// Newest reports whether a tensor, which Loose accepts, brings only the newest value of a window of itself.
 func (in *StateInput) Newest(spec *tensor.Spec, t *tensor.Tensor) bool {
 	d := values(spec)
 	return in.ofItself() && t.DType != tensor.Invalid && t.Shape[d]*int64(in.Window) == spec.Shape[d]

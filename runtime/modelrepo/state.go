@@ -191,7 +191,8 @@ func (s *State) check(faults *config.Faults, steps bool) {
 	config.Between(faults, "state.max_episodes", s.MaxEpisodes, 1, maxEpisodes)
 	config.Between(faults, "state.idle", s.Idle, config.Duration(time.Millisecond), config.Duration(24*time.Hour))
 	if len(s.Pairs)+len(s.Windows) == 0 && !steps {
-		faults.Addf("state", "it keeps no input; expected such as pairs: [{input: h, output: hn}]")
+		faults.Addf("state", "it keeps no input; expected such as pairs: [{input: h, output: hn}], also where weft check "+
+			"finds them without settings")
 	}
 	inputs, outputs := map[string]string{}, map[string]string{} // where each is named
 	once := func(named map[string]string, key, name string) {

@@ -19,6 +19,7 @@ func (t *tritonConfig) sequences() {
 		s.Idle = t.duration(at+".max_sequence_idle_microseconds", n, 24*time.Hour)
 	}
 	t.told[at+".max_sequence_idle_microseconds"] = true
+	t.told[at+".oldest.max_candidate_sequences"] = true // further sequences wait for a slot there
 	for i, state := range b.GetState() {
 		path := fmt.Sprintf("%s.state[%d]", at, i)
 		s.Pairs = append(s.Pairs, StatePair{state.GetInputName(), state.GetOutputName()})
@@ -65,11 +66,6 @@ func (t *tritonConfig) sequences() {
 				}
 			}
 		}
-	}
-	if n := b.GetOldest().GetMaxCandidateSequences(); n > 0 {
-		path := at + ".oldest.max_candidate_sequences"
-		s.MaxEpisodes = int(t.most(path, uint64(n), maxEpisodes))
-		t.sets("state.max_episodes", path)
 	}
 	s.None = len(s.Pairs) == 0 && len(s.Controls()) == 0 // a sequence that has no state here has none
 	t.m.State = s

@@ -45,6 +45,9 @@ func (r *Replica) keep(c residency.Candidate) error {
 	if found && len(f.faults) > 0 {
 		return nil
 	}
+	if !found && c.Version.Pipeline == nil {
+		f.found.Doubt = doubtOf(s.Pairs, findPairs(r.signature))
+	}
 	r.state = bounded(f.found, s)
 	if found && len(r.Replicas()) == 0 {
 		r.shared.Log.Info("state found by names and shapes", "event", "state_found", "model", r.Model, "version", r.Number,
@@ -52,6 +55,16 @@ func (r *Replica) keep(c residency.Candidate) error {
 				"answered as before", "remedy", "state: none in "+modelrepo.ManifestName+" if it is none")
 	}
 	return s.At(f.faults)
+}
+
+// doubtOf says that names tell of other pairs than settings.
+func doubtOf(named, found []modelrepo.StatePair) string {
+	for _, p := range found {
+		if !slices.Contains(named, p) {
+			return "names and shapes tell of " + pairsOf(found) + ", and state of other pairs: look whether it is as it should be"
+		}
+	}
+	return ""
 }
 
 // pairsOf is such as "h <- hn, c <- cn", of a few of them.

@@ -14,7 +14,7 @@ type LostError struct {
 }
 
 func (e *LostError) Error() string {
-	why := "it was never begun here, was idle for too long, or this server was started since"
+	why := "it was never begun here, has ended, was idle for too long, or this server was started since"
 	switch {
 	case e.Of != 0:
 		why = fmt.Sprintf("version %d answered it, and another one may not go on (state.on_version_change)", e.Of)
@@ -23,8 +23,8 @@ func (e *LostError) Error() string {
 	case e.Why == WithStream:
 		why = "it ended with its stream (state.bind)"
 	}
-	return fmt.Sprintf("model %s has no state for episode %s: %s; begin it anew (begin_episode), with the state inputs "+
-		"if you have kept the outputs of a step", routing.Quote(e.Model), routing.Quote(e.Episode), why)
+	return fmt.Sprintf("model %s has no state for episode %s: %s; begin it anew (begin_episode, or "+
+		"sequence_start), with the state inputs if you have kept the outputs of a step", routing.Quote(e.Model), routing.Quote(e.Episode), why)
 }
 
 // StaleError says that later steps of the episode were answered.

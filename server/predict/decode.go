@@ -92,10 +92,17 @@ func decodeInputs(req *Request, call *catalog.Call) (err error) {
 			continue
 		}
 		spec := &sig.Inputs[i]
+		var window *catalog.StateInput
 		if req.Episode != "" && v.EpisodeState != nil {
-			spec = v.EpisodeState.Takes(i, spec)
+			window = v.EpisodeState.Window(i)
+		}
+		if window != nil {
+			spec = window.Loose(spec)
 		}
 		if call.Inputs[i], err = decodeInput(req, v, spec); err != nil {
+			if wrong, is := errors.AsType[*tensor.FieldError](err); is && window != nil && wrong.Want == spec.Shape.String() {
+				wrong.Want = window.Wants(&sig.Inputs[i])
+			}
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package predict
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -91,6 +92,24 @@ func (p *Pipeline) enterEpisode(ctx context.Context, f *flight) error {
 	return nil
 }
 
+// stays reports whether a step is to be done by the version that has the state of its episode: another one was chosen,
+// which may not go on with it, such as by a label that has moved, and not by its number.
+func (f *flight) stays(err error, known *catalog.Snapshot) bool {
+	lost, is := errors.AsType[*episode.LostError](err)
+	if !is || lost.Of == 0 || f.keeper != 0 || f.req.Choice.Version != nil {
+		return false
+	}
+	m := known.Model(f.result.Model)
+	if m == nil {
+		return false
+	}
+	if v := m.Version(lost.Of); v == nil || v.State != catalog.Ready {
+		return false
+	}
+	f.keeper = lost.Of
+	return true
+}
+
 // brought checks the inputs that a request brings, where the server fills the others, and returns how many rows they
 // have, 1 where none of them has rows, and which bring the newest value of a window, nil for none. The error is a
 // *tensor.FieldError.
@@ -99,12 +118,18 @@ func brought(req *Request, call *catalog.Call) (rows int, newest []bool, err err
 	inputs := call.Inputs
 	for i := range v.EpisodeState.Inputs {
 		in := &v.EpisodeState.Inputs[i]
-		if spec := &v.Signature.Inputs[in.Input]; in.Newest(spec, &inputs[in.Input]) {
+		spec, came := &v.Signature.Inputs[in.Input], &call.Inputs[in.Input]
+		switch {
+		case in.Newest(spec, came):
 			if newest == nil {
 				newest, inputs = make([]bool, len(v.EpisodeState.Inputs)), slices.Clone(inputs)
 			}
 			newest[i] = true
-			inputs[in.Input].Shape = rowsOf(spec, inputs[in.Input].Shape) // the window is going to have as many
+			inputs[in.Input].Shape = rowsOf(spec, came.Shape) // the window is going to have as many
+		case came.DType != tensor.Invalid && v.EpisodeState.Window(in.Input) != nil && !spec.Shape.Accepts(came.Shape):
+			return 0, nil, inInput(spec.Name, &tensor.FieldError{
+				Field: "shape", Want: in.Wants(spec), Got: came.Shape.Literal(),
+			})
 		}
 	}
 	rows, err = v.Signature.RowsOfSome(inputs)

@@ -24,6 +24,9 @@ func checkNames(req *Request, v *catalog.Version) error {
 		if foreign != "" {
 			got += ", but " + foreign
 		}
+		if v.EpisodeState.Fills(i) {
+			got += "; the server keeps it in an episode (episode_id and begin_episode, or sequence_id and sequence_start)"
+		}
 		return &tensor.FieldError{
 			Field: inputField(spec.Name), Want: fmt.Sprintf("a tensor of %v %v", spec.DType, spec.Shape), Got: got,
 		}

@@ -159,6 +159,9 @@ func (p *Pipeline) Predict(ctx context.Context, req *Request) (at Place, err err
 		if err != nil {
 			f.leaveEpisode(p.config.Memory, err)
 		}
+		if f.stays(err, p.models.Snapshot()) {
+			continue
+		}
 		if !errors.Is(err, catalog.ErrNotReady) || tries == maxReroutes {
 			break
 		}
@@ -190,6 +193,7 @@ type flight struct {
 	// inputs are the ones that came, as they were read for a version. The call has also what the server keeps.
 	inputs []tensor.Tensor
 	read   *catalog.Version
+	keeper int64        // the version that has the state of the episode, where another one was chosen; 0: none
 	// result has its Place as soon as the request is routed, and drawn is the route's.
 	result Result
 	drawn  bool
@@ -261,8 +265,12 @@ const maxReroutes = 2
 
 // route chooses the version that answers a request, and says so in the result.
 func (p *Pipeline) route(f *flight) (routing.Route, error) {
+	choice := f.req.Choice
+	if f.keeper != 0 {
+		choice = routing.Choice{Version: &f.keeper}
+	}
 	route, err := p.router.Route(p.models.Snapshot(), routing.Request{
-		Model: f.req.Model, Choice: f.req.Choice, Episode: f.req.Episode, RequestID: f.req.ID,
+		Model: f.req.Model, Choice: choice, Episode: f.req.Episode, RequestID: f.req.ID,
 		Serial: p.salt + f.observed.number, // not that of a request before a restart
 	})
 	f.routed = time.Now()

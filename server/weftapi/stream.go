@@ -34,6 +34,7 @@ type stream struct {
 type accepted struct {
 	of          *stream
 	id, episode string
+	begins      bool                    // the episode
 	cancel      context.CancelCauseFunc // gives the request up, with the reason
 }
 
@@ -56,7 +57,7 @@ func (st *stream) Enter(m transport.Request, arrival time.Time, cancel context.C
 		return err
 	}
 	c.Limit = limit
-	a := &accepted{of: st, id: c.ID, episode: c.Episode, cancel: cancel}
+	a := &accepted{of: st, id: c.ID, episode: c.Episode, begins: c.BeginEpisode, cancel: cancel}
 	if err := st.enter(a, c.in.Supersede); err != nil {
 		return err
 	}
@@ -77,8 +78,8 @@ func limitOf(timeout *durationpb.Duration, arrival time.Time) (time.Time, error)
 }
 
 // enter registers a request under its id and lets it supersede the older ones of its episode, by cancelling them. One
-// that is already running is not stopped: the scheduler decides. It is called by the one goroutine that reads the
-// stream; mu is for Release, which comes from many.
+// that is already running is not stopped: the scheduler decides. Nor is one that begins the episode: without it there
+// would be none. It is called by the one goroutine that reads the stream; mu is for Release, which comes from many.
 func (st *stream) enter(a *accepted, supersede bool) error {
 	if a.id == "" {
 		return &tensor.FieldError{
@@ -95,7 +96,7 @@ func (st *stream) enter(a *accepted, supersede bool) error {
 	if supersede {
 		// Also requests that have no episode supersede each other: "" is one episode.
 		for _, older := range st.inFlight {
-			if older.episode == a.episode {
+			if older.episode == a.episode && !older.begins {
 				older.cancel(predict.ErrSuperseded)
 			}
 		}
