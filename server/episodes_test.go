@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -263,6 +264,60 @@ func TestEpisodeOnAStream(t *testing.T) {
 	}
 }
 
+// TestRetryAfterASwap: the answer that is kept has its outputs in the order of the version that gave it.
+func TestRetryAfterASwap(t *testing.T) {
+	h, _ := recurrentHouse(t, 10)
+	q := observe("e", 1, 5)
+	q.BeginEpisode = true
+	first, err := h.Predictions.Predict(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := recurrent(2)
+	slices.Reverse(next.Signature.Outputs)
+	next.EpisodeState.Inputs[0].Output = 0
+	h.Current.Store(servertest.SnapshotOf(2, &catalog.Model{Name: "gru", Versions: []*catalog.Version{next}}))
+	again, err := h.Predictions.Predict(t.Context(), q)
+	if err != nil || !bytes.Equal(first.GetOutputs()["y"].GetRaw(), again.GetOutputs()["y"].GetRaw()) {
+		t.Errorf("%v, %v; want %v", again, err, first)
+	}
+}
+
+// TestTwoModelsOnAStream: the steps of one wait for no request to another that has the same name.
+func TestTwoModelsOnAStream(t *testing.T) {
+	h, _ := recurrentHouse(t, 10)
+	other := recurrent(1)
+	other.Model, other.EpisodeState = "slow", nil
+	other.Signature.Inputs = other.Signature.Inputs[:1]
+	h.Current.Store(servertest.SnapshotOf(2, &catalog.Model{Name: "gru", Versions: []*catalog.Version{recurrent(1)}},
+		&catalog.Model{Name: "slow", Versions: []*catalog.Version{other}}))
+	h.Run = func(ctx context.Context, call *catalog.Call) error {
+		if call.Version.Model == "slow" {
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}
+		runRecurrent(call)
+		return nil
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s, err := h.Predictions.PredictStream(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow, quick := observe("e", 1, 5), observe("e", 1, 5)
+	delete(slow.GetInputs(), "seen")
+	slow.Model.Name, slow.RequestId, quick.RequestId, quick.BeginEpisode = "slow", "slow", "quick", true
+	for _, q := range []*weftv1.PredictRequest{slow, quick} {
+		if err := s.Send(&weftv1.PredictStreamRequest{Request: q}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a, err := s.Recv(); err != nil || a.GetRequestId() != "quick" {
+		t.Errorf("first comes %v, %v", a, err)
+	}
+}
+
 // TestTheFirstStepStays: later steps supersede others, and not the one that begins the episode.
 func TestTheFirstStepStays(t *testing.T) {
 	h, _ := recurrentHouse(t, 10)
@@ -293,7 +348,7 @@ func TestTheFirstStepStays(t *testing.T) {
 			t.Fatal(err)
 		}
 		superseded := a.GetRequestId() == "2" || a.GetRequestId() == "3"
-		if code := codes.Code(a.GetError().GetCode()); superseded != (code == codes.Aborted) || !superseded && code != codes.OK {
+		if want := map[bool]codes.Code{true: codes.Aborted}[superseded]; codes.Code(a.GetError().GetCode()) != want {
 			t.Errorf("step %s: %v", a.GetRequestId(), a.GetError())
 		}
 		if i == 1 {
@@ -371,9 +426,12 @@ func TestOddSteps(t *testing.T) {
 	store := episode.NewStore(episode.Config{Memory: 1 << 20})
 	h := servertest.New(t, server.Config{Episodes: store, Recorder: reader{}, MaxMessageBytes: 4096})
 	h.Current.Store(servertest.SnapshotOf(1, &catalog.Model{Name: "gru", Versions: []*catalog.Version{v}}))
-	large := false
+	large, odd := false, false
 	h.Run = func(_ context.Context, call *catalog.Call) error {
 		runRecurrent(call)
+		if odd {
+			call.Results[1] = ints(tensor.Shape{1, 3}, 1, 2, 3)
+		}
 		if large {
 			call.Results[0] = ints(tensor.Shape{1000, 1}, make([]int64, 1000)...)
 		}
@@ -423,12 +481,12 @@ func TestOddSteps(t *testing.T) {
 	bad(2, codes.InvalidArgument, `inputs["seen"].shape: expected 1 rows in dimension 0`, func(q *weftv1.PredictRequest) {
 		q.Inputs["seen"] = observe("", 0, 1, 2).GetInputs()["x"]
 	})
-	bad(2, codes.InvalidArgument, "expected [?,1], the newest value, or [?,2], all of them", func(q *weftv1.PredictRequest) {
+	bad(2, codes.InvalidArgument, "expected [?,1], the newest value, or [?,2], all", func(q *weftv1.PredictRequest) {
 		q.Inputs["seen"] = &weftv1.Tensor{
 			Dtype: weftv1.DataType_DATA_TYPE_INT64, Shape: []int64{1, 3}, Raw: make([]byte, 24),
 		}
 	})
-	bad(2, codes.InvalidArgument, "expected [?,1], the newest value, or [?,2], all of them", func(q *weftv1.PredictRequest) {
+	bad(2, codes.InvalidArgument, "expected [?,1], the newest value, or [?,2], all", func(q *weftv1.PredictRequest) {
 		q.Inputs["seen"] = &weftv1.Tensor{
 			Dtype: weftv1.DataType_DATA_TYPE_INT64, Shape: []int64{1}, Raw: make([]byte, 8),
 		}
@@ -437,7 +495,9 @@ func TestOddSteps(t *testing.T) {
 	bad(0, codes.InvalidArgument, "step: expected a number", nil)
 	large = true
 	bad(2, codes.ResourceExhausted, "the answer takes 8036 bytes", nil)
-	large = false
+	large, odd = false, true
+	bad(2, codes.Internal, `output "hn": expected int64 [?,2] of 1 rows, got int64 [1,3]`, nil)
+	odd = false
 	good(2, 5, nil)
 	bad(2, codes.InvalidArgument, "outputs: expected the same", func(q *weftv1.PredictRequest) {
 		q.Outputs = []string{"hn"}
@@ -464,7 +524,7 @@ func TestOddSteps(t *testing.T) {
 		t.Errorf("a retry that another version would answer: %v", err)
 	}
 	bad(4, codes.NotFound, "version 1 answered it", other)
-	good(4, 7, nil) // it stays where its state is
+	good(4, 7, nil)
 	good(5, 8, func(q *weftv1.PredictRequest) {
 		q.Model.VersionChoice, q.EndOfEpisode = &weftv1.ModelSpec_Version{Version: 1}, true
 	})
@@ -480,6 +540,12 @@ func TestOddSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	bad(2, codes.NotFound, "it was ended", other)
+
+	alone = begun()
+	good(3, 4, func(q *weftv1.PredictRequest) { // which the router does not remember
+		q.Model.VersionChoice, q.BeginEpisode = &weftv1.ModelSpec_Version{Version: 1}, true
+	})
+	good(4, 5, nil) // it stays where its state is
 }
 
 // forgetful is a recorder that misses the beginning of an episode, and a step of another.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -21,10 +22,15 @@ import (
 type offers struct {
 	server.Shadows
 
-	all []shadow.Offer
+	mu  sync.Mutex
+	all []shadow.Offer // guarded by mu
 }
 
-func (o *offers) Offer(one shadow.Offer) { o.all = append(o.all, one) }
+func (o *offers) Offer(one shadow.Offer) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.all = append(o.all, one)
+}
 
 // foundHouse serves a model of x and h, whose state was found by names and shapes, for one episode. Version 2 is in the
 // shadow of version 1.

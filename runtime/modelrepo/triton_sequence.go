@@ -60,7 +60,9 @@ func (t *tritonConfig) sequences() {
 				continue
 			}
 			*name = input.GetName()
-			for _, pair := range [][]float32{control.GetFp32FalseTrue(), floatsOf(control.GetInt32FalseTrue())} {
+			for _, pair := range [][]float32{
+				control.GetFp32FalseTrue(), floatsOf(control.GetInt32FalseTrue()), boolsOf(control.GetBoolFalseTrue()),
+			} {
 				if len(pair) == 2 && (pair[0] != 0 || pair[1] != 1) {
 					t.fault(fmt.Sprintf("%s.control[%d]", path, k), "Weft says no with 0 and yes with 1; expected [0, 1]")
 				}
@@ -74,6 +76,13 @@ func (t *tritonConfig) sequences() {
 // controlFields are those of a control input and of its control.
 var controlFields = []string{
 	".name", ".kind", ".int32_false_true", ".fp32_false_true", ".bool_false_true", ".data_type",
+}
+
+func boolsOf(all []bool) (out []float32) {
+	for _, is := range all {
+		out = append(out, map[bool]float32{true: 1}[is])
+	}
+	return out
 }
 
 func floatsOf(all []int32) (out []float32) {

@@ -61,7 +61,7 @@ func (r *Replica) keep(c residency.Candidate) error {
 func doubtOf(named, found []modelrepo.StatePair) string {
 	for _, p := range found {
 		if !slices.Contains(named, p) {
-			return "names and shapes tell of " + pairsOf(found) + ", and state of other pairs: look whether it is as it should be"
+			return "names and shapes tell of " + pairsOf(found) + ", and state of other pairs: see whether that is right"
 		}
 	}
 	return ""
@@ -269,6 +269,12 @@ func (f *finder) add(key string, in catalog.StateInput, row tensor.Shape) {
 		f.faults.Addf(key, "expected an input outside batching.variable_dims: it would be kept with the padding of a batch")
 		return
 	}
+	file, isFile := f.settings.InitialFile(spec.Name)
+	if spec.BatchDim == tensor.NoBatch && !isFile && !row.Known() {
+		f.faults.Addf(key, "expected rows (batching.batch_dim), or a first value (state.initial, a file; [] is an empty "+
+			"cache): a size of the input %v is open, and may be that of rows", spec.Shape)
+		return
+	}
 	least := slices.Clone(row)
 	for d, n := range least {
 		least[d] = max(n, 0) // a cache begins empty
@@ -279,7 +285,7 @@ func (f *finder) add(key string, in catalog.StateInput, row tensor.Shape) {
 	}
 	t := tensor.Tensor{DType: spec.DType, Shape: row}
 	var err error
-	if file, is := f.settings.InitialFile(spec.Name); is {
+	if isFile {
 		err = f.read(&t, file, spec)
 	} else {
 		var element []byte

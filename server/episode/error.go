@@ -1,10 +1,19 @@
 package episode
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/weftserve/weft/server/routing"
 )
+
+// Refused reports whether an error says that a step had no episode to be one of, which no version is to blame for.
+func Refused(err error) bool {
+	_, lost := errors.AsType[*LostError](err)
+	_, stale := errors.AsType[*StaleError](err)
+	_, full := errors.AsType[*FullError](err)
+	return lost || stale || full
+}
 
 // LostError says that there is no such episode to go on with.
 type LostError struct {
@@ -24,7 +33,8 @@ func (e *LostError) Error() string {
 		why = "it ended with its stream (state.bind)"
 	}
 	return fmt.Sprintf("model %s has no state for episode %s: %s; begin it anew (begin_episode, or "+
-		"sequence_start), with the state inputs if you have kept the outputs of a step", routing.Quote(e.Model), routing.Quote(e.Episode), why)
+		"sequence_start), with the state inputs if you have kept the outputs of a step", routing.Quote(e.Model),
+		routing.Quote(e.Episode), why)
 }
 
 // StaleError says that later steps of the episode were answered.

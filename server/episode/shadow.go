@@ -122,6 +122,13 @@ func (s *Store) expireShadow(e *shadow) {
 	}
 }
 
+// stopAllLocked is stopLocked of all shadows of an episode.
+func (s *Store) stopAllLocked(k Key) {
+	for _, e := range s.shown[k] {
+		s.stopLocked(e)
+	}
+}
+
 // stopLocked has no step follow the ones in line, but one that begins anew. The caller holds mu.
 func (s *Store) stopLocked(e *shadow) {
 	if e.latest = 0; e.line == 0 {

@@ -65,6 +65,8 @@ type Store struct {
 	begun int64             // guarded by mu; the number of the latest session
 	of    map[string]int64  // guarded by mu; of bytes, by model
 	spare int64             // guarded by mu; those of bytes that shadows have
+	// answers are those of bytes that episodes have which have ended; guarded by mu
+	answers int64
 }
 
 type set map[*session]struct{}
@@ -92,6 +94,7 @@ type session struct {
 	used  time.Time
 	held  int64 // bytes that are counted for it
 	in    any   // the stream of Store.bound that it is under; nil: none
+	anew  bool  // a step is under way that begins it: what ends the one before is not for this one
 	gone  bool  // it is not in the store any more
 }
 
@@ -153,6 +156,8 @@ type Ask struct {
 	After <-chan struct{}
 	// AfterBegin: After waits for one that begins the episode, among others.
 	AfterBegin bool
+	// Stay: the version that has the state is to go on with it, if that is another one.
+	Stay bool
 	// Limit is when Late is the answer to one that still waits for its turn; zero: never.
 	Limit time.Time
 	Late  error
@@ -243,11 +248,12 @@ func (s *Store) find(a *Ask) (e *session, began bool, err error) {
 	}
 	need := first(a.Version, a.Rows) + overhead
 	if !s.hasRoomLocked(need) {
-		return nil, false, &FullError{Key: a.Key, Bytes: s.bytes, Need: need, Memory: s.config.Memory}
+		return nil, false, &FullError{Key: a.Key, Bytes: s.firmLocked(), Need: need, Memory: s.config.Memory}
 	}
 	s.begun++
 	e = &session{
 		key: a.Key, turn: make(chan struct{}, 1), number: s.begun, used: time.Now(), idle: state.Idle, held: need,
+		anew: true,
 	}
 	s.takeLocked(e, need)
 	s.all[a.Key] = e
@@ -259,6 +265,9 @@ func (s *Store) find(a *Ask) (e *session, began bool, err error) {
 // hasRoomLocked reports whether so many bytes more may be taken. The states of shadows go for that, and then the
 // answers of episodes that have ended.
 func (s *Store) hasRoomLocked(need int64) bool {
+	if s.firmLocked()+need > s.config.Memory {
+		return false
+	}
 	for _, all := range s.shown {
 		for _, e := range all {
 			if s.bytes+need <= s.config.Memory {
@@ -273,8 +282,11 @@ func (s *Store) hasRoomLocked(need int64) bool {
 		}
 		s.removeLocked(e, e.over)
 	}
-	return s.bytes+need <= s.config.Memory
+	return true
 }
+
+// firmLocked returns the bytes that nobody gives up for others. The caller holds mu.
+func (s *Store) firmLocked() int64 { return s.bytes - s.spare - s.answers }
 
 // removeLocked forgets an episode. The caller holds mu.
 func (s *Store) removeLocked(e *session, why End) {
@@ -282,6 +294,7 @@ func (s *Store) removeLocked(e *session, why End) {
 		return
 	}
 	s.endLocked(e, why)
+	s.answers -= e.held
 	s.takeLocked(e, -e.held)
 	e.gone, e.answer, e.held = true, nil, 0
 	e.timer.Stop()
@@ -303,9 +316,8 @@ func (s *Store) endLocked(e *session, why End) {
 		s.ended[Ending{e.key.Model, why}]++
 	}
 	s.accountLocked(e)
-	for _, shadow := range s.shown[e.key] {
-		s.stopLocked(shadow)
-	}
+	s.answers += e.held
+	s.stopAllLocked(e.key)
 }
 
 // accountLocked counts what an episode holds now, and finds it by its stream. The caller holds mu.
@@ -365,6 +377,7 @@ func (s *Store) End(k Key) {
 	if e := s.all[k]; e != nil {
 		s.finishLocked(e, ByRequest)
 	}
+	s.stopAllLocked(k) // another version may have answered, which keeps nothing
 }
 
 // EndStream ends the episodes that are to end with a stream.
@@ -378,6 +391,14 @@ func (s *Store) EndStream(stream any) {
 
 // finishLocked ends an episode. Its latest answer is kept, since a retry may come. The caller holds mu.
 func (s *Store) finishLocked(e *session, why End) {
+	if e.anew && e.over == "" {
+		if e.answered {
+			s.ended[Ending{e.key.Model, why}]++
+		}
+		e.past = past{}
+		s.accountLocked(e)
+		return
+	}
 	if s.endLocked(e, why); e.answer == nil {
 		s.removeLocked(e, why)
 	}

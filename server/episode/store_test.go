@@ -267,3 +267,67 @@ func TestControls(t *testing.T) {
 	}
 	turn.Leave(nil)
 }
+
+// TestLateWords: what comes late is of the episode before, and neither ends nor begins one anew.
+func TestLateWords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := episode.NewStore(episode.Config{Memory: 1 << 14})
+		v := version(1, func(e *catalog.EpisodeState) { e.OfStream = true })
+		step := func(stream int, begin bool, number uint64, meanwhile func()) (before byte, kept bool, err error) {
+			q := ask("e", v, begin)
+			q.Stream, q.Step = stream, number
+			turn, err := s.Enter(t.Context(), q)
+			if err != nil {
+				return 0, false, err
+			}
+			defer turn.Leave(nil)
+			if turn.Kept != nil {
+				return 0, true, nil
+			}
+			inputs := make([]tensor.Tensor, 1)
+			err = turn.Fill(inputs)
+			if meanwhile != nil {
+				meanwhile()
+			}
+			answer := &episode.Answer{Version: v}
+			return inputs[0].Data[0], false, errors.Join(err,
+				turn.Commit(inputs, []tensor.Tensor{bytesOf(8, byte(number))}, answer, false))
+		}
+		for i, c := range []struct {
+			stream    int
+			begin     bool
+			number    uint64
+			meanwhile func()
+			before    byte
+			stale     bool
+		}{
+			{1, true, 1, nil, 0, false},
+			{2, true, 2, func() { s.EndStream(1) }, 0, false}, // a client that has connected again
+			{2, false, 3, nil, 2, false},
+			{2, true, 4, func() { s.End(ask("e", v, false).Key) }, 0, false}, // a report of the one before
+			{2, false, 5, nil, 4, false},
+			{2, true, 3, nil, 0, true}, // a late copy of a first request
+			{2, false, 6, func() { s.EndStream(2) }, 5, false},
+			{3, true, 6, nil, 0, false},
+		} {
+			before, kept, err := step(c.stream, c.begin, c.number, c.meanwhile)
+			_, stale := errors.AsType[*episode.StaleError](err)
+			if stale != c.stale || !stale && err != nil || kept || before != c.before {
+				t.Errorf("%d: began with %d, kept %v, %v", i, before, kept, err)
+			}
+		}
+		s.EndStream(3)
+		if _, kept, err := step(4, true, 6, nil); kept || err != nil {
+			t.Errorf("on another stream comes the answer of the one before: %v", err)
+		}
+		vast := ask("vast", v, true)
+		vast.Rows = 1 << 20
+		if _, err := s.Enter(t.Context(), vast); err == nil {
+			t.Error("there is room for what is larger than all")
+		}
+		if _, kept, err := step(4, true, 6, nil); !kept {
+			t.Errorf("an answer went for what has no room anyway: %v", err)
+		}
+		time.Sleep(time.Hour)
+	})
+}

@@ -37,6 +37,9 @@ func (t *Turn) take() (again bool, err error) {
 		return true, nil
 	}
 	switch {
+	case a.Begin && e.over == WithStream: // it comes on another stream
+		s.removeLocked(e, e.over)
+		return true, nil
 	case a.Step > 0 && a.Step == e.step && (!a.Begin || e.step == e.first):
 		t.Kept = e.answer
 		return false, nil
@@ -45,10 +48,10 @@ func (t *Turn) take() (again bool, err error) {
 		return true, nil
 	case e.over != "":
 		return false, &LostError{Key: a.Key, Why: e.over}
-	case a.Begin && a.Step > 0 && a.Step == e.first: // it may be a late copy of the first request
+	case a.Begin && a.Step > 0 && a.Step <= e.first: // it may be a late copy of a first request
 		return false, &StaleError{Key: a.Key, Step: a.Step, Latest: e.step}
 	case a.Begin:
-		t.Fresh = true
+		t.Fresh, e.anew = true, true
 		return false, nil
 	case a.Step > 0 && a.Step < e.step:
 		return false, &StaleError{Key: a.Key, Step: a.Step, Latest: e.step}
@@ -75,6 +78,8 @@ func (t *Turn) goOn() error {
 	e, v := t.of, t.ask.Version
 	state, same, fits := e.stateFor(v)
 	switch change := v.EpisodeState.OnChange; {
+	case !same && t.ask.Stay:
+		return &LostError{Key: t.ask.Key, Of: e.of.Number}
 	case fits && (same || change == catalog.CarryChange):
 		t.state = state
 	case change == catalog.ResetChange:
@@ -260,7 +265,7 @@ func (t *Turn) Commit(inputs, outputs []tensor.Tensor, answer *Answer, last bool
 	}
 	if grown := next.bytes() - e.held; grown > 0 && !s.hasRoomLocked(grown) {
 		if !last {
-			return &FullError{Key: a.Key, Bytes: s.bytes, Need: grown, Memory: s.config.Memory}
+			return &FullError{Key: a.Key, Bytes: s.firmLocked(), Need: grown, Memory: s.config.Memory}
 		}
 		next.answer = nil
 	}
@@ -329,7 +334,8 @@ func (t *Turn) End() {
 func (t *Turn) Leave(memory tensor.Memory) {
 	s, e := t.store, t.of
 	s.mu.Lock()
-	if t.committed && t.Fresh && t.before.answered {
+	e.anew = false
+	if t.committed && t.ask.Begin && t.before.answered {
 		s.ended[Ending{e.key.Model, Again}]++
 	}
 	e.used = time.Now()
@@ -348,8 +354,8 @@ func (t *Turn) Leave(memory tensor.Memory) {
 	s.mu.Unlock()
 	t.release()
 	if t.committed && memory != nil {
-		for i := range t.before.state {
-			memory.Put(&t.before.state[i].Data)
+		for _, replaced := range t.before.state {
+			memory.Put(&replaced.Data)
 		}
 	}
 }

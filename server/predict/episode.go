@@ -3,6 +3,7 @@ package predict
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -47,6 +48,7 @@ func (p *Pipeline) enterEpisode(ctx context.Context, f *flight) error {
 		Key:     req.episodeOf(v),
 		Version: v, Begin: req.BeginEpisode, Last: req.EndOfEpisode, Step: req.Step, Brought: true,
 		Stream: req.StreamID, After: req.After, AfterBegin: req.AfterBegin,
+		Stay:  f.keeper == 0 && req.Choice.Version == nil,
 		Limit: call.Limit, Late: sharedsched.ErrExpired,
 	}
 	for _, in := range v.EpisodeState.Inputs {
@@ -92,8 +94,11 @@ func (p *Pipeline) enterEpisode(ctx context.Context, f *flight) error {
 	return nil
 }
 
-// stays reports whether a step is to be done by the version that has the state of its episode: another one was chosen,
-// which may not go on with it, such as by a label that has moved, and not by its number.
+// elsewhere is the version that has the state of an episode if that is not ready.
+const elsewhere = -1
+
+// stays reports whether a step is to be tried again after another version was chosen than has the state of its episode,
+// such as by a label that has moved, and not by its number: by the version that has it, or else by the chosen one.
 func (f *flight) stays(err error, known *catalog.Snapshot) bool {
 	lost, is := errors.AsType[*episode.LostError](err)
 	if !is || lost.Of == 0 || f.keeper != 0 || f.req.Choice.Version != nil {
@@ -103,10 +108,10 @@ func (f *flight) stays(err error, known *catalog.Snapshot) bool {
 	if m == nil {
 		return false
 	}
-	if v := m.Version(lost.Of); v == nil || v.State != catalog.Ready {
-		return false
+	f.keeper = elsewhere
+	if v := m.Version(lost.Of); v != nil && v.State == catalog.Ready {
+		f.keeper = lost.Of
 	}
-	f.keeper = lost.Of
 	return true
 }
 
@@ -174,17 +179,22 @@ func (f *flight) leaveEpisode(memory tensor.Memory, err error) {
 // repeatStep gives a retry the answer that there was. The error is a *tensor.FieldError.
 func (p *Pipeline) repeatStep(f *flight) error {
 	kept, call := f.turn.Kept, &f.call
-	if !slices.Equal(call.Wanted, kept.Wanted) || call.Version.Number != kept.Version.Number && len(f.req.Outputs) > 0 {
+	same := slices.Equal(call.Wanted, kept.Wanted)
+	if call.Version.Number != kept.Version.Number { // which may have them in another order
+		same = len(f.req.Outputs) == 0 || slices.EqualFunc(kept.Wanted, f.req.Outputs, func(o int, name string) bool {
+			return kept.Version.Signature.Outputs[o].Name == name
+		})
+	}
+	if !same {
 		return &tensor.FieldError{
 			Field: "outputs", Want: "the same as in the first request of this step, whose answer is kept", Got: "others",
 		}
 	}
 	// The inputs were read for the version that would answer now.
-	call.Version, call.Inputs, call.Results = kept.Version, nil, cloned(kept.Results)
+	call.Version, call.Wanted, call.Inputs, call.Results = kept.Version, kept.Wanted, nil, cloned(kept.Results)
 	f.result.Version, f.result.Repeated = kept.Version.Number, true
 	if f.req.EndOfEpisode {
 		f.turn.End()
-		p.router.End(f.result.Model, f.req.Episode)
 	}
 	return checkOutputs(f.req, call)
 }
@@ -226,6 +236,26 @@ func (f *flight) commit() error {
 		kept = &episode.Answer{Version: call.Version, Wanted: call.Wanted, Results: cloned(call.Results)}
 	}
 	return f.turn.Commit(call.Inputs, outputs, kept, f.req.EndOfEpisode)
+}
+
+// checkState refuses outputs that are no state of the next step. The error is a *catalog.ModelError.
+func checkState(call *catalog.Call) error {
+	for i, in := range call.Version.EpisodeState.Inputs {
+		if in.Output < 0 {
+			continue
+		}
+		spec, out := call.Version.Signature.Inputs[in.Input], &call.Results[slices.Index(call.Wanted, in.Output)]
+		if in.Window > 0 {
+			spec = call.Version.Signature.Outputs[in.Output]
+		}
+		if out.DType != spec.DType || !spec.Shape.Accepts(out.Shape) ||
+			spec.BatchDim != tensor.NoBatch && out.Shape[spec.BatchDim] != int64(call.Rows) {
+			return &catalog.ModelError{Model: call.Version.Model, Version: call.Version.Number, Err: fmt.Errorf(
+				"state %d, output %q: expected %v %v of %d rows, got %v %v", i, call.Version.Signature.Outputs[in.Output].Name,
+				spec.DType, spec.Shape, call.Rows, out.DType, out.Shape)}
+		}
+	}
+	return nil
 }
 
 func cloned(all []tensor.Tensor) []tensor.Tensor {

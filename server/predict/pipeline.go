@@ -170,7 +170,13 @@ func (p *Pipeline) Predict(ctx context.Context, req *Request) (at Place, err err
 		return at, err
 	}
 	f.observed.encoding = req.moment()
-	return at, req.Codec.Encode(&f.result)
+	if err := req.Codec.Encode(&f.result); err != nil {
+		return at, err
+	}
+	if req.EndOfEpisode {
+		p.router.End(f.result.Model, req.Episode)
+	}
+	return at, nil
 }
 
 // Leave notes that nothing of a request is left to be sent: the request is in the server until then, unless the Gate
@@ -193,7 +199,7 @@ type flight struct {
 	// inputs are the ones that came, as they were read for a version. The call has also what the server keeps.
 	inputs []tensor.Tensor
 	read   *catalog.Version
-	keeper int64        // the version that has the state of the episode, where another one was chosen; 0: none
+	keeper int64 // the version that has the state of the episode, where another one was chosen, or elsewhere; 0: none
 	// result has its Place as soon as the request is routed, and drawn is the route's.
 	result Result
 	drawn  bool
@@ -223,6 +229,7 @@ func (p *Pipeline) try(ctx context.Context, f *flight) error {
 		return refused(err)
 	}
 	if err := p.enterEpisode(ctx, f); err != nil {
+		f.excused = episode.Refused(err)
 		return err
 	}
 	if f.turn != nil && f.turn.Kept != nil {
@@ -245,16 +252,15 @@ func (p *Pipeline) try(ctx context.Context, f *flight) error {
 		err = p.tryElsewhere(ctx, f, err)
 	}
 	if err == nil && f.turn != nil {
-		err = f.commit()
+		if err = checkState(&f.call); err == nil {
+			err = f.commit()
+		}
 	}
 	f.observed.returned = f.req.moment()
 	if p.judge(f, err); err != nil {
 		return err
 	}
 	p.mirror(f, &route)
-	if f.req.EndOfEpisode {
-		p.router.End(f.result.Model, f.req.Episode)
-	}
 	return nil
 }
 
@@ -266,7 +272,7 @@ const maxReroutes = 2
 // route chooses the version that answers a request, and says so in the result.
 func (p *Pipeline) route(f *flight) (routing.Route, error) {
 	choice := f.req.Choice
-	if f.keeper != 0 {
+	if f.keeper > 0 {
 		choice = routing.Choice{Version: &f.keeper}
 	}
 	route, err := p.router.Route(p.models.Snapshot(), routing.Request{

@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -88,7 +89,7 @@ func (p *Pipeline) mirror(f *flight, route *routing.Route) {
 		return
 	}
 	primary := &f.call
-	if f.turn != nil {
+	if f.call.Version.EpisodeState != nil && f.req.Episode != "" {
 		came := f.call // what the server filled in means nothing to another version
 		came.Inputs, primary = f.inputs, &came
 	}
@@ -133,7 +134,8 @@ func (p *Pipeline) shadowStep(f *flight, primary *catalog.Call, v *catalog.Versi
 func bringsState(call *catalog.Call, v *catalog.Version) bool {
 	return !slices.ContainsFunc(v.EpisodeState.Inputs, func(in catalog.StateInput) bool {
 		at := call.Version.Signature.Input(v.Signature.Inputs[in.Input].Name)
-		return at < 0 || call.Inputs[at].DType == tensor.Invalid
+		return at < 0 || call.Inputs[at].DType == tensor.Invalid ||
+			in.Newest(&v.Signature.Inputs[in.Input], &call.Inputs[at])
 	})
 }
 
@@ -159,7 +161,7 @@ func (s *shadowStep) Enter(ctx context.Context, call *catalog.Call) error {
 
 // Commit implements shadow.Step.
 func (s *shadowStep) Commit(call *catalog.Call) error {
-	if err := checkResults(call); err != nil {
+	if err := cmp.Or(checkResults(call), checkState(call)); err != nil {
 		return err
 	}
 	s.ShadowStep.Commit(call.Inputs, takeState(call, s.wanted))

@@ -108,7 +108,9 @@ func Fail(ctx context.Context, err error, at predict.Place) error {
 func OfCaller(err error) bool {
 	st := status.Convert(err)
 	switch st.Code() {
-	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied, codes.Unauthenticated,
+	case codes.NotFound:
+		return reasonOf(st) != "EPISODE_LOST" // a server that begins anew has none
+	case codes.InvalidArgument, codes.AlreadyExists, codes.PermissionDenied, codes.Unauthenticated,
 		codes.OutOfRange, codes.Unimplemented:
 		return true
 	case codes.ResourceExhausted, codes.Unavailable: // the latter by AsTriton

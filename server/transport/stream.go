@@ -59,15 +59,18 @@ type stream struct {
 	ended chan error
 
 	mu     sync.Mutex
-	over   bool              // guarded by mu; nothing is accepted any more
-	latest map[string]*place // guarded by mu; of each episode, the last of those without an answer
+	over   bool                 // guarded by mu; nothing is accepted any more
+	latest map[streamKey]*place // guarded by mu; of each episode, the last of those without an answer
 }
+
+// streamKey names an episode of a stream.
+type streamKey struct{ model, episode string }
 
 // place is that of a request among those of its episode on a stream. Its Exchange holds it, and so releases it.
 type place struct {
-	of      *stream
-	episode string
-	begins  bool // it, or one before it, begins the episode
+	of     *stream
+	key    streamKey
+	begins bool // it, or one before it, begins the episode
 	// guarded by the stream's mu
 	before *place
 	left   bool
@@ -82,7 +85,8 @@ func (st *stream) line(x *Exchange) {
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	p := &place{of: st, episode: x.Episode, begins: x.BeginEpisode, before: st.latest[x.Episode]}
+	of := streamKey{x.Model, x.Episode}
+	p := &place{of: st, key: of, begins: x.BeginEpisode, before: st.latest[of]}
 	if p.before != nil {
 		x.AfterBegin = p.before.begins
 		p.begins = p.begins || x.AfterBegin
@@ -90,9 +94,9 @@ func (st *stream) line(x *Exchange) {
 		p.before.tell, x.After = append(p.before.tell, after), after
 	}
 	if st.latest == nil {
-		st.latest = map[string]*place{}
+		st.latest = map[streamKey]*place{}
 	}
-	st.latest[x.Episode] = p
+	st.latest[of] = p
 	x.Holds = append(x.Holds, p)
 }
 
@@ -104,9 +108,9 @@ func (p *place) Release() {
 	for p.before != nil && p.before.left {
 		p.before = p.before.before
 	}
-	if p.of.latest[p.episode] == p {
-		if p.of.latest[p.episode] = p.before; p.before == nil {
-			delete(p.of.latest, p.episode)
+	if p.of.latest[p.key] == p {
+		if p.of.latest[p.key] = p.before; p.before == nil {
+			delete(p.of.latest, p.key)
 		}
 	}
 	if p.before != nil {
