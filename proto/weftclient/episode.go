@@ -6,14 +6,18 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
 // EpisodeOptions says how the steps of an [Episode] are asked for.
 type EpisodeOptions struct {
-	// Outputs names the outputs that are wanted; nil: all but the state. With CheckpointEvery they must be named.
+	// Outputs names the outputs that are wanted; nil: all but the state.
 	Outputs  []string
 	Priority Priority
 	// Target is how soon each answer is wanted. 0: the model's target.
@@ -24,6 +28,7 @@ type EpisodeOptions struct {
 	// it, and the inputs of the steps since. 0: never, so that an episode that the server has lost is lost.
 	CheckpointEvery int
 	// State has, for each input that is kept, the output that it is in the next step, as pairs of state in model.yaml.
+	// nil: as the server has them. Others than those are refused by the first step, unless the server may not be asked.
 	State map[string]string
 }
 
@@ -34,6 +39,7 @@ type Episode struct {
 	model   *ModelSpec
 	id      string
 	options EpisodeOptions
+	agreed  bool // the options are as the server has it
 
 	step     uint64   // the latest number
 	last     *Request // which has that; nil: there was none
@@ -58,8 +64,10 @@ func (c *Client) Episode(model *ModelSpec, id string, o EpisodeOptions) *Episode
 // The error with the reason EPISODE_LOST says that there is no checkpoint to begin from.
 func (e *Episode) Step(ctx context.Context, inputs Tensors) (*Answer, error) {
 	o := &e.options
-	if o.CheckpointEvery > 0 && (len(o.Outputs) == 0 || len(o.State) == 0) {
-		return nil, errors.New("weftclient: EpisodeOptions: expected Outputs and State, since CheckpointEvery needs both")
+	if o.CheckpointEvery > 0 && !e.agreed {
+		if err := e.agree(ctx); err != nil {
+			return nil, err
+		}
 	}
 	e.step++
 	q := &Request{
@@ -87,6 +95,85 @@ func (e *Episode) Step(ctx context.Context, inputs Tensors) (*Answer, error) {
 		e.since = append(e.since, q)
 	}
 	return answer, nil
+}
+
+// agree asks the server which state it keeps, and completes the options, or compares them: wrong ones would show only
+// when the episode must begin again.
+func (e *Episode) agree(ctx context.Context) error {
+	o, name := &e.options, e.model.GetName()
+	var about *weftv1.GetModelMetadataResponse
+	var found *weftv1.GetModelResponse
+	err := e.retried(ctx, func(ctx context.Context, options ...grpc.CallOption) (err error) {
+		if about, err = e.client.Metadata(ctx, e.model, options...); err != nil {
+			return err
+		}
+		models := weftv1.NewModelServiceClient(e.client.conn)
+		found, err = models.GetModel(ctx, &weftv1.GetModelRequest{Name: name}, options...)
+		return errorOf(err)
+	})
+	switch why, is := errors.AsType[*Error](err); {
+	case err == nil:
+		if o.State, err = e.stateOf(found.GetModel(), about.GetModel().GetVersion()); err != nil {
+			return fmt.Errorf("weftclient: EpisodeOptions of model %q: %w", name, err)
+		}
+	case !is || why.Code != codes.PermissionDenied && why.Code != codes.Unimplemented:
+		return err
+	case len(o.State) == 0:
+		return fmt.Errorf("weftclient: EpisodeOptions of model %q: expected State, as pairs of state in model.yaml, since "+
+			"CheckpointEvery needs it and the server does not tell it: %w", name, err)
+	}
+	if states := slices.Collect(maps.Values(o.State)); len(o.Outputs) == 0 {
+		for _, output := range about.GetSignature().GetOutputs() {
+			if !slices.Contains(states, output.GetName()) {
+				o.Outputs = append(o.Outputs, output.GetName())
+			}
+		}
+	}
+	e.agreed = true
+	return nil
+}
+
+// stateOf returns the pairs that the server keeps, where State is nil or the same. They are those of the version that a
+// request gets, or of another one that requests may get.
+func (e *Episode) stateOf(model *weftv1.Model, version int64) (map[string]string, error) {
+	var kept []*weftv1.KeptInput
+	for _, v := range model.GetVersions() {
+		ready := e.model.GetVersionChoice() == nil && v.GetState() == weftv1.VersionState_VERSION_STATE_READY
+		if mine := v.GetVersion() == version; len(v.GetKeptInputs()) > 0 && (mine || ready && kept == nil) {
+			kept = v.GetKeptInputs()
+			if mine {
+				break
+			}
+		}
+	}
+	pairs, faults := map[string]string{}, []string{}
+	for _, in := range kept {
+		if in.GetWindow() > 0 {
+			continue // it has no output to take a checkpoint from
+		}
+		pairs[in.GetInput()] = in.GetOutput()
+		switch output, is := e.options.State[in.GetInput()]; {
+		case e.options.State == nil || output == in.GetOutput():
+		case !is:
+			faults = append(faults, fmt.Sprintf("%q with the output %q is missing", in.GetInput(), in.GetOutput()))
+		default:
+			faults = append(faults, fmt.Sprintf("%q has the output %q, got %q", in.GetInput(), in.GetOutput(), output))
+		}
+	}
+	for _, input := range slices.Sorted(maps.Keys(e.options.State)) {
+		if _, is := pairs[input]; !is {
+			faults = append(faults, fmt.Sprintf("%q is no input with an output that the server keeps", input))
+		}
+	}
+	switch {
+	case len(pairs) == 0 && len(kept) > 0:
+		return nil, errors.New("the server keeps only windows, which have no checkpoint: leave out CheckpointEvery")
+	case len(pairs) == 0:
+		return nil, errors.New("the server keeps no state (state in model.yaml): leave out CheckpointEvery")
+	case len(faults) > 0:
+		return nil, fmt.Errorf("in State, %s; leave it out to have the server's", strings.Join(faults, "; "))
+	}
+	return pairs, nil
 }
 
 // save keeps the state that came with an answer, and leaves there what its caller wants.
@@ -168,39 +255,58 @@ func isLost(err error) bool {
 // The waits between attempts where the server says nothing. Each is twice the one before.
 const leastWait, mostWait = 50 * time.Millisecond, time.Second
 
-// send sends a step until it is answered, or cannot be. gRPC's own retries are within each attempt.
-func (e *Episode) send(ctx context.Context, q *Request) (*Answer, error) {
+// send sends a step until it is answered, or cannot be.
+func (e *Episode) send(ctx context.Context, q *Request) (answer *Answer, err error) {
+	err = e.retried(ctx, func(ctx context.Context, options ...grpc.CallOption) (err error) {
+		answer, err = e.client.Predict(ctx, q, options...)
+		return err
+	})
+	return answer, err
+}
+
+// retried makes a call until it ends well, or cannot. An error of the deadline says what the last refusal was.
+func (e *Episode) retried(ctx context.Context, call func(context.Context, ...grpc.CallOption) error) error {
+	var refusal *Error
 	for wait := leastWait; ; wait = min(2*wait, mostWait) {
-		answer, err := e.attempt(ctx, q)
+		err := e.attempt(ctx, call)
 		why, is := errors.AsType[*Error](err)
 		if !is {
-			return answer, err
+			return err
 		}
-		after, known := why.RetryAfter()
+		after, again := why.RetryAfter()
 		switch {
-		case known:
+		case again:
 		case why.Code == codes.Unavailable:
-			after = wait
-		case why.Code == codes.DeadlineExceeded && e.options.Attempt > 0:
-		default:
-			return nil, err
+			after, again = wait, true
+		case why.Code == codes.DeadlineExceeded:
+			again = e.options.Attempt > 0
+		}
+		switch {
+		case why.Code != codes.DeadlineExceeded:
+			refusal = why
+		case refusal != nil && why.Reason == "":
+			why = why.after(refusal)
+		}
+		if !again {
+			return why
 		}
 		select {
 		case <-ctx.Done():
-			return nil, err
+			return why
 		case <-time.After(after):
 			if ctx.Err() != nil {
-				return nil, err
+				return why
 			}
 		}
 	}
 }
 
-func (e *Episode) attempt(ctx context.Context, q *Request) (*Answer, error) {
+func (e *Episode) attempt(ctx context.Context, call func(context.Context, ...grpc.CallOption) error) error {
 	if e.options.Attempt > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, e.options.Attempt)
 		defer cancel()
 	}
-	return e.client.Predict(ctx, q)
+	// Without a buffer gRPC does not send it again by itself: at the deadline it would not say what the refusal was.
+	return call(ctx, grpc.MaxRetryRPCBufferSize(0))
 }

@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 
+	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/proto/weftclient"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server"
@@ -19,11 +23,12 @@ import (
 
 // loop is an episode with the model memory of a server whose calls a test may change, and what the server keeps.
 func loop(t *testing.T, o weftclient.EpisodeOptions, before func(context.Context, *catalog.Call) error,
+	options ...grpc.DialOption,
 ) (*weftclient.Episode, *episode.Store) {
 	t.Helper()
 	store, listener := episode.NewStore(episode.Config{Memory: 1 << 20}), bufconn.Listen(1<<20)
 	t.Cleanup(newHouse(before).serve(listener, server.Config{Episodes: store}))
-	client, err := weftclient.New("passthrough:///house", over(listener))
+	client, err := weftclient.New("passthrough:///house", over(listener), weftclient.WithDialOptions(options...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,9 +38,7 @@ func loop(t *testing.T, o weftclient.EpisodeOptions, before func(context.Context
 
 // checkpoints are the options for a checkpoint after each so many steps.
 func checkpoints(every int) weftclient.EpisodeOptions {
-	return weftclient.EpisodeOptions{
-		Outputs: []string{"y"}, Attempt: 300 * time.Millisecond, CheckpointEvery: every, State: map[string]string{"s": "sn"},
-	}
+	return weftclient.EpisodeOptions{Attempt: 300 * time.Millisecond, CheckpointEvery: every}
 }
 
 func x(value int64) weftclient.Tensors {
@@ -135,13 +138,68 @@ func errorCode(err error) codes.Code {
 	return codes.OK
 }
 
-func TestWrongEpisodeOptions(t *testing.T) {
-	for _, o := range []weftclient.EpisodeOptions{
-		{CheckpointEvery: 1, State: map[string]string{"s": "sn"}}, {CheckpointEvery: 1, Outputs: []string{"y"}},
+// TestEpisodeOptions compares the options with what a server says that it keeps.
+func TestEpisodeOptions(t *testing.T) {
+	two := []*weftv1.KeptInput{{Input: "s", Output: "sn"}, {Input: "f", Window: 4}, {Input: "c", Output: "cn"}}
+	for _, test := range []struct {
+		state map[string]string
+		kept  []*weftv1.KeptInput
+		fails error
+		want  string // in the error; "": none
+	}{
+		{state: map[string]string{"s": "sn"}, kept: two[:2]},
+		{kept: two[:2]},
+		{state: map[string]string{"s": "sn"}, kept: two, want: `in State, "c" with the output "cn" is missing; leave it out`},
+		{state: map[string]string{"s": "cn", "c": "sn"}, kept: two, want: `"s" has the output "sn", got "cn"; "c" has`},
+		{state: map[string]string{"s": "sn", "f": "y"}, kept: two[:2], want: `"f" is no input with an output that`},
+		{kept: two[1:2], want: "only windows"},
+		{want: "no state"},
+		{state: map[string]string{"s": "sn"}, fails: status.Error(codes.PermissionDenied, "no")},
+		{state: map[string]string{"s": "sn"}, fails: status.Error(codes.Unimplemented, "no")},
+		{fails: status.Error(codes.PermissionDenied, "no"), want: "expected State, as pairs of state in model.yaml"},
+		{state: map[string]string{"s": "sn"}, fails: status.Error(codes.Internal, "boom"), want: "boom"},
 	} {
-		e, _ := loop(t, o, nil)
-		if _, err := e.Step(t.Context(), x(1)); err == nil {
-			t.Errorf("%+v are taken", o)
+		says := func(ctx context.Context, method string, q, a any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker,
+			options ...grpc.CallOption,
+		) error {
+			if found, is := a.(*weftv1.GetModelResponse); is {
+				found.Model = &weftv1.Model{Versions: []*weftv1.ModelVersion{
+					{Version: 2, State: weftv1.VersionState_VERSION_STATE_FAILED, KeptInputs: two},
+					{Version: 1, State: weftv1.VersionState_VERSION_STATE_READY, KeptInputs: test.kept},
+				}}
+				return test.fails
+			}
+			return invoke(ctx, method, q, a, conn, options...)
 		}
+		o := weftclient.EpisodeOptions{CheckpointEvery: 1, State: test.state}
+		e, _ := loop(t, o, nil, grpc.WithUnaryInterceptor(says))
+		if _, err := e.Step(t.Context(), x(1)); (err == nil) != (test.want == "") ||
+			err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("state %v, the server has %v, %v: %v, want %q", test.state, test.kept, test.fails, err, test.want)
+		}
+	}
+}
+
+// TestRefusalBeforeTheDeadline: a server that is full is not said to be slow.
+func TestRefusalBeforeTheDeadline(t *testing.T) {
+	for _, slow := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			calls := 0
+			e, _ := loop(t, weftclient.EpisodeOptions{}, func(ctx context.Context, _ *catalog.Call) error {
+				if calls++; slow && calls == 4 {
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				return full(100 * time.Millisecond)
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), 350*time.Millisecond)
+			defer cancel()
+			_, err := e.Step(ctx, x(1))
+			why, is := errors.AsType[*weftclient.Error](err)
+			if !is || why.Reason != "QUEUE_FULL" || why.Metadata["max_queue"] != "3" || calls != 4 ||
+				(why.Code == codes.DeadlineExceeded) != slow || !strings.Contains(why.Message, "queue") {
+				t.Errorf("slow %v, after %d calls: %#v", slow, calls, err)
+			}
+		})
 	}
 }

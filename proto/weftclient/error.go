@@ -35,6 +35,14 @@ func (e *Error) RetryAfter() (time.Duration, bool) {
 	return e.retry.GetRetryDelay().AsDuration(), e.retry != nil
 }
 
+// after returns the error with what the refusal before said, and its details.
+func (e *Error) after(refusal *Error) *Error {
+	s := e.status.Proto() // a copy
+	s.Message += "; the attempt before was refused: " + refusal.Error()
+	s.Details = refusal.status.Proto().GetDetails()
+	return statusError(status.FromProto(s))
+}
+
 // errorOf returns the error of a call as an *Error. It returns nil and io.EOF, the end of a stream, as they are.
 func errorOf(err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
@@ -51,7 +59,7 @@ func errorOf(err error) error {
 }
 
 // statusError returns a status, with the details that callers ask for, as an *Error.
-func statusError(s *status.Status) error {
+func statusError(s *status.Status) *Error {
 	e := &Error{Code: s.Code(), Message: s.Message(), status: s}
 	for _, detail := range s.Details() {
 		switch d := detail.(type) {
