@@ -71,7 +71,7 @@ func TestEpisodesOutliveTheServer(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(i), 44))
 			name := fmt.Sprintf("robot %d", i)
 			e := client.Episode(weftclient.Model("sums"), name, weftclient.EpisodeOptions{
-				Outputs: []string{"y"}, CheckpointEvery: every, State: map[string]string{"s": "sum"},
+				Outputs: []string{"y"}, CheckpointEvery: every,
 			})
 			var sum float32
 			for n := range steps {

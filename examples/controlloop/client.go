@@ -59,9 +59,9 @@ type client struct {
 	reports bool // the result of each episode, to the server
 
 	// Where the server keeps the state of episodes:
-	state      map[string]string // the output that each kept input is in the next step; nil: it keeps none
-	checkpoint int               // after how many steps the state is fetched; 0: never
-	live       sync.Map          // by name, of *weftclient.Episode
+	keeps      bool
+	checkpoint int      // after how many steps the state is fetched; 0: never
+	live       sync.Map // by name, of *weftclient.Episode
 }
 
 // check finds out whether the server can steer the machines with that version. If not, the error says what to do.
@@ -98,9 +98,9 @@ func (c *client) check(ctx context.Context, v version) error {
 				c.model, c.kind.Name, want.name, want.width, want.specs)
 		}
 	}
-	if c.checkpoint > 0 && len(c.state) == 0 {
-		return fmt.Errorf("--checkpoint %d: model %s gives no state (state.pairs of model.yaml); leave it out", c.checkpoint,
-			c.model)
+	if c.checkpoint > 0 && !c.keeps {
+		return fmt.Errorf("--checkpoint %d: the server keeps no state of model %s (state in model.yaml); leave it out",
+			c.checkpoint, c.model)
 	}
 	return nil
 }
@@ -115,13 +115,8 @@ func (c *client) findState(ctx context.Context) (window int, err error) {
 	window = 1
 	for _, of := range a.GetModel().GetVersions() {
 		for _, in := range of.GetKeptInputs() {
-			if c.state == nil {
-				c.state = map[string]string{}
-			}
-			switch {
-			case in.GetWindow() == 0:
-				c.state[in.GetInput()] = in.GetOutput()
-			case in.GetInput() == observationName:
+			c.keeps = true
+			if in.GetInput() == observationName && in.GetWindow() > 0 {
 				window = int(in.GetWindow())
 			}
 		}
@@ -156,13 +151,13 @@ func (c *client) finish(ctx context.Context, e *episode) {
 func (c *client) ask(ctx context.Context, o observation) (*weftclient.Answer, error) {
 	model, outputs := o.version.spec(c.model), []string{actionName}
 	inputs := weftclient.Tensors{observationName: weftclient.FromSlice(o.values, 1, int64(len(o.values)))}
-	if c.state == nil {
+	if !c.keeps {
 		return c.Predict(ctx, &weftclient.Request{
 			Model: model, Inputs: inputs, Outputs: outputs, Episode: o.episode, EndOfEpisode: o.last,
 		})
 	}
 	live, _ := c.live.LoadOrStore(o.episode, c.Episode(model, o.episode, weftclient.EpisodeOptions{
-		Outputs: outputs, CheckpointEvery: c.checkpoint, State: c.state,
+		Outputs: outputs, CheckpointEvery: c.checkpoint,
 	}))
 	return live.(*weftclient.Episode).Step(ctx, inputs)
 }
