@@ -18,8 +18,7 @@ def play(address: str = "127.0.0.1:9000", seed: str = "1") -> None:
     env = gymnasium.make("CartPole-v1").unwrapped
     (position, _, angle, _), _ = env.reset(seed=int(seed))
     with weft.Client(address) as client:
-        episode = client.episode("positions-gru", f"positions/{uuid.uuid4()}", outputs=["action"], attempt=1,
-                                 checkpoint_every=10, state={"h": "hn"})  # as pairs in model.yaml
+        episode = client.episode("positions-gru", f"positions/{uuid.uuid4()}", attempt=1, checkpoint_every=10)
         steps, fell = 0, False
         while steps < 500 and not fell:
             seen = np.array([[position, angle]], np.float32)

@@ -112,7 +112,7 @@ class Episodes(unittest.TestCase):
         with weft.Client(self.server.address) as client:
             for every in (0, 1, 3, 100):
                 episode = client.episode("memory", "sync/%d" % every, outputs=["y"], attempt=5, checkpoint_every=every,
-                                         state={"s": "sn"} if every else None)
+                                         state={"s": "sn"} if every == 3 else None)
                 for i, want in enumerate(alone(range(8))):
                     if every and i == 5:
                         self.lose("sync/%d" % every)
@@ -123,22 +123,31 @@ class Episodes(unittest.TestCase):
                 with self.assertRaises(weft.WeftError) as caught:
                     client.predict("memory", {"x": [[1]]}, episode="sync/%d" % every, step=5000)
                 self.assertEqual("EPISODE_LOST", caught.exception.reason)
-            with self.assertRaises(ValueError):
-                client.episode("memory", "wrong", checkpoint_every=1)
 
     def test_weft_async(self):
         async def play(client, name):
-            episode = client.episode("memory", name, outputs=["y"], checkpoint_every=3, state={"s": "sn"})
+            episode = client.episode("memory", name, checkpoint_every=3)
             for i, want in enumerate(alone(range(8))):
                 if i == 5:
                     await asyncio.to_thread(self.lose, name)
-                self.assertEqual(want, (await episode.step({"x": [[i]]}, timeout=30))["y"][0, 0])
+                answer = await episode.step({"x": [[i]]}, timeout=30)
+                self.assertEqual({"y": want}, {name: array[0, 0] for name, array in answer.items()})
             await episode.end()
 
         async def play_all():
             async with weft.AsyncClient(self.server.address) as client:
                 await asyncio.gather(*(play(client, "async/%d" % n) for n in range(8)))
         asyncio.run(play_all())
+
+    def test_weft_state(self):
+        """A state that is not as the server has it is refused before the first step."""
+        with weft.Client(self.server.address) as client:
+            for state, says in (
+                ({"s": "y"}, "'s' has the output 'sn', got 'y'; leave it out to have the server's"),
+                ({"z": "sn"}, "'s' with the output 'sn' is missing; 'z' is no input with an output that the server keeps"),
+            ):
+                with self.assertRaisesRegex(ValueError, "^state of model 'memory': " + says):
+                    client.episode("memory", "wrong", checkpoint_every=1, state=state).step({"x": [[1]]})
 
     def test_weft_lost(self):
         """Without checkpoints the caller hears of it, each time."""

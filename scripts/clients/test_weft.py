@@ -16,10 +16,12 @@ import unittest
 
 import grpc
 import numpy as np
+from google.rpc import error_details_pb2, status_pb2
 
 import echo
 import serving
 import weft
+from weft.v1 import model_service_pb2 as models, model_service_pb2_grpc as model_stubs
 from weft.v1 import prediction_service_pb2 as pb, prediction_service_pb2_grpc as stubs
 
 
@@ -64,6 +66,82 @@ class Refuses(stubs.PredictionServiceServicer):
                 context.set_trailing_metadata((("grpc-retry-pushback-ms", pushback),))
             context.abort(grpc.StatusCode[code], "no")
         return pb.PredictResponse(model=request.model)
+
+
+class Keeps(Refuses, model_stubs.ModelServiceServicer):
+    """Says what it keeps, if it may. It is full but for every fourth request, which it does not answer."""
+
+    def __init__(self):
+        super().__init__(0)
+        self.kept, self.code = [], None
+
+    def GetModelMetadata(self, request, context):
+        return pb.GetModelMetadataResponse(model={"name": "m", "version": 1}, signature={"outputs": [{"name": "y"}]})
+
+    def GetModel(self, request, context):
+        if self.code is not None:
+            context.abort(self.code, "no")
+        versions = [{"version": 2, "state": "VERSION_STATE_FAILED", "kept_inputs": [{"input": "s", "output": "y"}]},
+                    {"version": 1, "state": "VERSION_STATE_READY", "kept_inputs": self.kept}]
+        return models.GetModelResponse(model={"name": "m", "versions": versions})
+
+    def Predict(self, request, context):
+        self.asked["m"] = self.asked.get("m", 0) + 1
+        if self.asked["m"] % 4 == 0:
+            while context.is_active():
+                time.sleep(0.01)
+        details = status_pb2.Status(code=8, message="full")
+        details.details.add().Pack(error_details_pb2.ErrorInfo(reason="EPISODES_FULL", metadata={"limit": "3"}))
+        details.details.add().Pack(error_details_pb2.RetryInfo(retry_delay={"nanos": 10_000_000}))
+        context.set_trailing_metadata((("grpc-retry-pushback-ms", "10"),
+                                       ("grpc-status-details-bin", details.SerializeToString())))
+        context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "full")
+
+
+class Checkpoints(unittest.TestCase):
+    """What an episode with checkpoints asks a server first, and how it fails where that is full."""
+
+    def setUp(self):
+        self.keeps = Keeps()
+        server = grpc.server(concurrent.futures.ThreadPoolExecutor(4))
+        stubs.add_PredictionServiceServicer_to_server(self.keeps, server)
+        model_stubs.add_ModelServiceServicer_to_server(self.keeps, server)
+        self.address = "127.0.0.1:%d" % server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        self.addCleanup(server.stop, None)
+
+    def step(self, **options):
+        with weft.Client(self.address) as client:
+            client.episode("m", "e", **options).step({"x": np.zeros((1, 1))}, timeout=2)
+
+    def test_kept(self):
+        pair, window = {"input": "s", "output": "sn"}, {"input": "f", "window": 4, "output": "y"}
+        for kept, code, state, says in (
+            ([], None, None, r"keeps no state \(state in model.yaml\): leave it out"),
+            ([window], None, None, "keeps only windows, which have no checkpoint: leave it out"),
+            ([pair, window], None, {"s": "sn", "f": "y"}, "'f' is no input with an output that the server keeps"),
+            ([pair, {"input": "c", "output": "cn"}], None, {"s": "sn"}, "'c' with the output 'cn' is missing; leave it out"),
+            ([], "PERMISSION_DENIED", None, "expected state, as pairs of model.yaml, since the server does not tell it: PERM"),
+        ):
+            self.keeps.kept, self.keeps.code = kept, code and grpc.StatusCode[code]
+            with self.subTest(says=says), self.assertRaisesRegex(ValueError, says):
+                self.step(checkpoint_every=1, state=state)
+        self.assertEqual({}, self.keeps.asked)
+
+    def test_full(self):
+        """A server that is full is not said to be slow."""
+        async def ask():
+            async with weft.AsyncClient(self.address) as client:
+                await client.episode("m", "e").step({"x": np.zeros((1, 1))}, timeout=2)
+
+        self.keeps.code = grpc.StatusCode.UNIMPLEMENTED
+        for way in (self.step, lambda: self.step(checkpoint_every=1, state={"s": "sn"}), lambda: asyncio.run(ask())):
+            self.keeps.asked.clear()
+            with self.assertRaisesRegex(weft.WeftError, "the attempt before was refused: RESOURCE_EXHAUSTED: full") as caught:
+                way()
+            self.assertEqual(("DEADLINE_EXCEEDED", "EPISODES_FULL", {"limit": "3"}),
+                             (caught.exception.code.name, caught.exception.reason, caught.exception.metadata))
+            self.assertEqual(4, self.keeps.asked["m"])
 
 
 class Retries(unittest.TestCase):

@@ -79,6 +79,11 @@ class WeftError(Exception):
             if key == "grpc-status-details-bin":
                 self._read(value)
 
+    def after(self, refusal: WeftError) -> None:
+        """Has the error of a deadline say why the attempt before was refused."""
+        self.args = (f"{Exception.__str__(self)}; the attempt before was refused: {refusal}",)
+        self.reason, self.metadata, self.retry_after = refusal.reason, refusal.metadata, refusal.retry_after
+
     def _read(self, value: Any) -> None:
         for detail in status_pb2.Status.FromString(value).details:
             info, retry = error_details_pb2.ErrorInfo(), error_details_pb2.RetryInfo()

@@ -224,6 +224,10 @@ class Client:
             self._channel = grpc.secure_channel(address, _credentials(token, tls), options)
         self._stub = stubs.PredictionServiceStub(self._channel)
         self._metadata = _metadata(token, tls)
+        # For episodes, whose steps have retries of their own: gRPC's can only be left out of a whole connection.
+        self._once: Client | None = None
+        if retries:
+            self._once = Client(address, token=token, tls=tls, retries=False, max_message_bytes=max_message_bytes)
 
     def predict(self, model: str, inputs: Mapping[str, npt.ArrayLike] | npt.ArrayLike, *, version: int | None = None,
                 label: str | None = None, outputs: Sequence[str] = (), episode: str = "", begin_episode: bool = False,
@@ -257,10 +261,12 @@ class Client:
         """Returns an episode of a model whose state the server keeps. It begins with its first step.
 
         episode is an id of its own, such as "robot-7/42". attempt is how many seconds a step may take before it is sent
-        again. After each checkpoint_every steps the state is fetched, with an answer; state has the output of each input
-        that is kept, as pairs of model.yaml, and outputs the others that are wanted.
+        again. outputs are those that are wanted, without the state if empty. After each checkpoint_every steps the state is
+        fetched, with an answer. The first step asks the server what it keeps; state, the output of each input that is kept,
+        is only needed where it may not be asked. It is compared else, and the step raises ValueError if it is wrong. windows
+        of model.yaml have no checkpoint.
         """
-        return LiveEpisode(self.predict, model, episode, outputs=outputs, attempt=attempt, state=state,
+        return LiveEpisode(self._once or self, model, episode, outputs=outputs, attempt=attempt, state=state,
                            checkpoint_every=checkpoint_every, version=version, label=label, priority=priority, target=target)
 
     def metadata(self, model: str, *, version: int | None = None, label: str | None = None,
@@ -300,12 +306,17 @@ class Client:
                 warnings.warn(fault, stacklevel=2)
         return answer
 
+    def _about(self, model: str, *, timeout: float | None) -> model_pb2.Model:
+        service = model_stubs.ModelServiceStub(self._channel)
+        about: models.GetModelResponse = self._call(service.GetModel, models.GetModelRequest(name=model), timeout)
+        return about.model
+
     def _answering(self, model: str, timeout: float | None) -> _Inputs | None:
         """Returns the versions that the traffic names, or the newest one. None: the server does not say."""
         service = model_stubs.ModelServiceStub(self._channel)
         try:
             traffic = self._call(service.GetTraffic, models.GetTrafficRequest(model=model), timeout)
-            found = self._call(service.GetModel, models.GetModelRequest(name=model), timeout).model
+            found = self._about(model, timeout=timeout)
         except WeftError:
             return None
         rolled_back = {r.version for r in traffic.rolled_back}
@@ -343,6 +354,8 @@ class Client:
     def close(self) -> None:
         """Closes the connection; calls in flight fail."""
         self._channel.close()
+        if self._once is not None:
+            self._once.close()
 
     def __enter__(self) -> Client:
         return self
@@ -364,6 +377,10 @@ class AsyncClient:
             self._channel = grpc.aio.secure_channel(address, _credentials(token, tls), options)
         self._stub = stubs.PredictionServiceStub(self._channel)
         self._metadata = _metadata(token, tls)
+        # For episodes, whose steps have retries of their own: gRPC's can only be left out of a whole connection.
+        self._once: AsyncClient | None = None
+        if retries:
+            self._once = AsyncClient(address, token=token, tls=tls, retries=False, max_message_bytes=max_message_bytes)
 
     async def predict(self, model: str, inputs: Mapping[str, npt.ArrayLike] | npt.ArrayLike, *, version: int | None = None,
                       label: str | None = None, outputs: Sequence[str] = (), episode: str = "",
@@ -390,7 +407,7 @@ class AsyncClient:
                 label: str | None = None, priority: Priority | None = None, target: float | None = None,
                 ) -> AsyncLiveEpisode:
         """See Client.episode. This is no coroutine: its methods are."""
-        return AsyncLiveEpisode(self.predict, model, episode, outputs=outputs, attempt=attempt, state=state,
+        return AsyncLiveEpisode(self._once or self, model, episode, outputs=outputs, attempt=attempt, state=state,
                                 checkpoint_every=checkpoint_every, version=version, label=label, priority=priority,
                                 target=target)
 
@@ -400,6 +417,11 @@ class AsyncClient:
         q = pb.GetModelMetadataRequest(model=_spec(model, version, label))
         metadata: pb.GetModelMetadataResponse = await self._call(self._stub.GetModelMetadata, q, timeout)
         return metadata
+
+    async def _about(self, model: str, *, timeout: float | None) -> model_pb2.Model:
+        service = model_stubs.ModelServiceStub(self._channel)
+        about: models.GetModelResponse = await self._call(service.GetModel, models.GetModelRequest(name=model), timeout)
+        return about.model
 
     async def report_outcome(self, model: str, episode: str, *, reward: float | None = None, success: bool | None = None,
                              metrics: Mapping[str, float] | None = None, version: int | None = None,
@@ -423,6 +445,8 @@ class AsyncClient:
     async def close(self) -> None:
         """Closes the connection; calls in flight fail."""
         await self._channel.close()
+        if self._once is not None:
+            await self._once.close()
 
     async def __aenter__(self) -> AsyncClient:
         return self
