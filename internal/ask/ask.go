@@ -27,7 +27,10 @@ type Options struct {
 	Output  []string        `placeholder:"NAME" help:"Return only these outputs."`
 	Version *int64          `xor:"choice" placeholder:"N" help:"Ask this version. Without it and --label, the model's traffic decides, or else the newest that is ready answers."`
 	Label   *string         `xor:"choice" placeholder:"NAME" help:"Ask the version with this label."`
-	Episode string          `placeholder:"NAME" help:"The episode that the request belongs to: all its requests go to one version."`
+	Episode string          `placeholder:"NAME" help:"The episode that the request belongs to: all its requests go to one version, and inputs that the server keeps may be left out."`
+	Begin   bool            `help:"Begin the episode, from the initial state of the model."`
+	Step    uint64          `placeholder:"N" help:"The number of this step of the episode, from 1 on: a number that is sent again runs nothing, and gets the answer that it had."`
+	End     bool            `help:"End the episode with this request."`
 	Timeout config.Duration `default:"10s" help:"How long to wait for an answer."`
 	JSON    bool            `name:"json" help:"Print the answer as JSON."`
 
@@ -48,6 +51,9 @@ func (o *Options) check() error {
 	}
 	if slices.Contains(o.Output, "") {
 		faults.Addf("--output", "expected the name of an output, found nothing")
+	}
+	if o.Episode == "" && (o.Begin || o.Step > 0 || o.End) {
+		faults.Addf("--episode", "expected the name of the episode to which --begin, --step and --end belong, found nothing")
 	}
 	return faults.Err()
 }
@@ -85,14 +91,19 @@ func Run(ctx context.Context, o *Options, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return o.explain(ctx, err, &server)
 	}
-	inputs, err := o.read(ctx, about, in)
+	var kept []*weftv1.KeptInput
+	if o.Episode == "" && len(o.Input) < len(about.GetSignature().GetInputs()) {
+		kept = o.kept(ctx, client, about.GetModel())
+	}
+	inputs, err := o.read(ctx, about, kept, in)
 	if err != nil {
 		return err
 	}
 	var answer *weftclient.Answer
 	err = o.within(ctx, func(ctx context.Context) (err error) {
 		answer, err = client.Predict(ctx, &weftclient.Request{
-			Model: o.model(), Inputs: inputs, Outputs: o.Output, Episode: o.Episode,
+			Model: o.model(), Inputs: inputs, Outputs: o.Output, Episode: o.Episode, BeginEpisode: o.Begin, Step: o.Step,
+			EndOfEpisode: o.End,
 		}, grpc.Peer(&server))
 		return err
 	})
@@ -111,18 +122,28 @@ func (o *Options) within(ctx context.Context, call func(context.Context) error) 
 	return call(ctx)
 }
 
+// kept returns which inputs the server keeps in episodes. They are for a hint only: without an answer there is none.
+func (o *Options) kept(ctx context.Context, client *weftclient.Client, of *weftv1.ModelSpec) []*weftv1.KeptInput {
+	var answer *weftv1.GetModelResponse
+	_ = o.within(ctx, func(ctx context.Context) (err error) {
+		answer, err = weftv1.NewModelServiceClient(client.Conn()).GetModel(ctx, &weftv1.GetModelRequest{Name: of.GetName()})
+		return err
+	})
+	return versionOf(answer.GetModel(), of.GetVersion()).GetKeptInputs()
+}
+
 // errInterrupted ends the command after a signal, which cancels its context.
 var errInterrupted = errors.New("interrupted before there was an answer")
 
 // read reads the inputs until ctx ends: a terminal or a pipe may never give them. The goroutine that reads then stays
 // behind, and ends with the process.
-func (o *Options) read(ctx context.Context, about *weftv1.GetModelMetadataResponse, in io.Reader) (
-	inputs weftclient.Tensors, err error,
-) {
+func (o *Options) read(
+	ctx context.Context, about *weftv1.GetModelMetadataResponse, kept []*weftv1.KeptInput, in io.Reader,
+) (inputs weftclient.Tensors, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		inputs, err = o.inputs(about, in)
+		inputs, err = o.inputs(about, kept, in)
 	}()
 	// inputs and err are read only after the goroutine has closed done.
 	select {

@@ -15,8 +15,11 @@ import (
 )
 
 // inputs reads the flags by the signature of the model. It returns all mistakes together, but says what is missing only
-// if there are no others: a mistyped name would else be told of twice. A file that cannot be read ends it.
-func (o *Options) inputs(about *weftv1.GetModelMetadataResponse, in io.Reader) (weftclient.Tensors, error) {
+// if there are no others: a mistyped name would else be told of twice. A file that cannot be read ends it. In an
+// episode the server judges what may be left out, and shapes: a window may bring its newest value only.
+func (o *Options) inputs(about *weftv1.GetModelMetadataResponse, kept []*weftv1.KeptInput, in io.Reader) (
+	weftclient.Tensors, error,
+) {
 	specs := about.GetSignature().GetInputs()
 	given := weftclient.Tensors{}
 	var faults config.Faults
@@ -37,6 +40,11 @@ func (o *Options) inputs(about *weftv1.GetModelMetadataResponse, in io.Reader) (
 				return nil, fmt.Errorf("%s: %w", key, err)
 			}
 		}
+		if o.Episode != "" {
+			spec = &weftv1.TensorSpec{
+				Name: spec.GetName(), Dtype: spec.GetDtype(), Shape: slices.Repeat([]int64{-1}, len(spec.GetShape())),
+			}
+		}
 		t, err := parse(spec, value)
 		if err != nil {
 			faults.Addf(key, "%v", err)
@@ -45,8 +53,8 @@ func (o *Options) inputs(about *weftv1.GetModelMetadataResponse, in io.Reader) (
 	}
 	// An input with a fault is missing here, too, but faults are told first.
 	missing := slices.DeleteFunc(slices.Clone(specs), func(s *weftv1.TensorSpec) bool { return given[s.GetName()] != nil })
-	if len(faults) == 0 && len(missing) > 0 {
-		faults.Addf("--input", "%s", wanted(about, missing))
+	if len(faults) == 0 && len(missing) > 0 && o.Episode == "" {
+		faults.Addf("--input", "%s%s", wanted(about, missing), without(kept, missing))
 	}
 	return given, faults.Err()
 }
@@ -99,6 +107,26 @@ func wanted(about *weftv1.GetModelMetadataResponse, missing []*weftv1.TensorSpec
 			quoted(s.GetName()), example(s))
 	}
 	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// without says which of the missing inputs the server keeps in an episode.
+func without(kept []*weftv1.KeptInput, missing []*weftv1.TensorSpec) string {
+	var names []string
+	for _, s := range missing {
+		at := slices.IndexFunc(kept, func(k *weftv1.KeptInput) bool { return k.GetInput() == s.GetName() })
+		switch {
+		case at < 0:
+		case kept[at].GetWindow() > 0:
+			names = append(names, "earlier values of "+s.GetName())
+		default:
+			names = append(names, s.GetName())
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("\nin an episode the server keeps %s: begin one with --episode NAME --begin",
+		strings.Join(names, ", "))
 }
 
 // quoted returns a name as a shell takes it: a name of other characters than the plain ones stands in single quotes.

@@ -40,6 +40,8 @@ type printedExecution struct {
 	PaddedRows    int32  `json:"padded_rows"`
 	Executions    int32  `json:"executions"`
 	FlushReason   string `json:"flush_reason"`
+	RepeatedStep  bool   `json:"repeated_step,omitempty"`
+	SkippedSteps  int64  `json:"skipped_steps,omitempty"`
 }
 
 // print prints an answer, as JSON or for people. Both come from the same values, so that they agree.
@@ -51,6 +53,7 @@ func (o *Options) print(out io.Writer, a *weftclient.Answer, order []*weftv1.Ten
 			QueueUS: e.GetQueueUs(), ComputeUS: e.GetComputeUs(), DeviceUS: e.GetDeviceUs(), Device: e.GetDevice(),
 			BatchRows: e.GetBatchRows(), BatchRequests: e.GetBatchRequests(), PaddedRows: e.GetPaddedRows(),
 			Executions: e.GetExecutions(), FlushReason: strings.TrimPrefix(e.GetFlushReason().String(), "FLUSH_REASON_"),
+			RepeatedStep: e.GetRepeatedStep(), SkippedSteps: e.GetSkippedSteps(),
 		},
 	}
 	for name, t := range a.Outputs {
@@ -102,10 +105,17 @@ func (p *printed) text(out io.Writer, order []*weftv1.TensorSpec) error {
 	if p.Slot != "" {
 		fmt.Fprintf(&b, " (%s)", p.Slot)
 	}
-	fmt.Fprintf(&b, " on %s: %v in the queue, %v computing, in a batch of %s of %s (%s)\n", e.Device,
-		time.Duration(e.QueueUS)*time.Microsecond, time.Duration(e.ComputeUS)*time.Microsecond,
-		count(e.BatchRows, "row"), count(e.BatchRequests, "request"),
-		strings.ToLower(strings.ReplaceAll(e.FlushReason, "_", " ")))
+	if e.RepeatedStep {
+		b.WriteString(": the answer that the step had before; nothing ran\n")
+	} else {
+		fmt.Fprintf(&b, " on %s: %v in the queue, %v computing, in a batch of %s of %s (%s)\n", e.Device,
+			time.Duration(e.QueueUS)*time.Microsecond, time.Duration(e.ComputeUS)*time.Microsecond,
+			count(e.BatchRows, "row"), count(e.BatchRequests, "request"),
+			strings.ToLower(strings.ReplaceAll(e.FlushReason, "_", " ")))
+	}
+	if e.SkippedSteps > 0 {
+		fmt.Fprintf(&b, "steps left out before this one: %d\n", e.SkippedSteps)
+	}
 	_, err := io.WriteString(out, b.String())
 	return err
 }
