@@ -11,6 +11,7 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server"
+	"github.com/weftserve/weft/server/episode"
 	"github.com/weftserve/weft/server/servertest"
 	"github.com/weftserve/weft/server/servertest/script"
 )
@@ -29,11 +30,11 @@ func TestHTTP(t *testing.T) {
 }
 
 // asker returns what asks a server of these models over HTTP, and tells "CODE ANSWER".
-func asker(t *testing.T) func(method, path, body string) string {
+func asker(t *testing.T, more ...*catalog.Model) func(method, path, body string) string {
 	t.Helper()
-	h := servertest.New(t, server.Config{})
+	h := servertest.New(t, server.Config{Episodes: episode.NewStore(episode.Config{Memory: 1 << 20})})
 	policy := h.Current.Load().Models.Get("policy")
-	h.Current.Store(servertest.SnapshotOf(2, policy,
+	h.Current.Store(servertest.SnapshotOf(2, append(more, policy,
 		echo("words", tensor.Spec{Name: "text", DType: tensor.String, Shape: tensor.Shape{tensor.Unknown}}),
 		echo("pair", tensor.Spec{Name: "x", DType: tensor.Int64, Shape: tensor.Shape{tensor.Unknown, 2}},
 			tensor.Spec{Name: "y", DType: tensor.Float32, Shape: tensor.Shape{tensor.Unknown}}),
@@ -41,10 +42,17 @@ func asker(t *testing.T) func(method, path, body string) string {
 		echo("fixed", tensor.Spec{Name: "f", DType: tensor.Float32, Shape: tensor.Shape{1, 3}, BatchDim: tensor.NoBatch}),
 		echo("scalar", tensor.Spec{Name: "s", DType: tensor.Float32, Shape: tensor.Shape{}, BatchDim: tensor.NoBatch}),
 		echo("huge", tensor.Spec{Name: "h", DType: tensor.Float32, Shape: tensor.Shape{4, 1 << 62}, BatchDim: -1}),
-	))
+	)...))
 	h.Run = func(ctx context.Context, call *catalog.Call) error {
-		if call.Version.Model == "policy" {
+		switch call.Version.Model {
+		case "policy":
 			return servertest.RunPolicy(ctx, call)
+		case "gru":
+			if call.Wanted == nil {
+				call.Wanted = []int{0, 1}
+			}
+			runRecurrent(call)
+			return nil
 		}
 		for i := range call.Inputs {
 			call.Results = append(call.Results, call.Inputs[i].Clone())
@@ -59,14 +67,19 @@ func asker(t *testing.T) func(method, path, body string) string {
 	}
 }
 
-// TestOpenAPI: each call of a model that /openapi.json describes is answered, with the example that stands there.
+// TestOpenAPI: each call of a model that /openapi.json describes is answered, with the example that stands there. That
+// of a model whose state the server keeps begins an episode, and brings none of the state.
 func TestOpenAPI(t *testing.T) {
-	ask := asker(t)
+	ask := asker(t, &catalog.Model{Name: "gru", Versions: []*catalog.Version{recurrent(1)}})
 	var said struct {
 		Paths map[string]map[string]struct {
 			Body struct {
 				Content map[string]struct {
 					Example json.RawMessage `json:"example"`
+					Schema  struct {
+						Required   []string
+						Properties map[string]any
+					}
 				} `json:"content"`
 			} `json:"requestBody"`
 		} `json:"paths"`
@@ -91,7 +104,15 @@ func TestOpenAPI(t *testing.T) {
 			}
 		}
 	}
-	if want := 3 * 7; asked != want {
+	const began = `{"parameters":{"sequence_id":"example","sequence_start":true},"seen":[[0,0]],"x":[[0]]}`
+	infer := said.Paths["/v2/models/gru/infer"]["post"].Body.Content["application/json"]
+	if got := string(infer.Example); got != began {
+		t.Errorf("the example of gru: %s", got)
+	}
+	if got := fmt.Sprint(infer.Schema.Required, len(infer.Schema.Properties)); got != "[x seen] 6" {
+		t.Errorf("of gru are required: %s", got)
+	}
+	if want := 3 * 8; asked != want {
 		t.Errorf("%d calls of models, want %d", asked, want)
 	}
 }

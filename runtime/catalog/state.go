@@ -46,6 +46,14 @@ func (s *EpisodeState) Filled() int {
 	return n
 }
 
+// Keeps reports whether an output, by its place in Signature.Outputs, is for the next request of an episode, and no
+// answer to this one unless it names it. A nil state keeps none.
+func (s *EpisodeState) Keeps(output int) bool {
+	return s != nil && slices.ContainsFunc(s.Inputs, func(in StateInput) bool {
+		return in.Output == output && in.Window == 0
+	})
+}
+
 // StateControl is an input that the server sets in each request of an episode.
 type StateControl struct {
 	Input int // its place in Signature.Inputs

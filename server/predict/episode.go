@@ -81,7 +81,7 @@ func (p *Pipeline) enterEpisode(ctx context.Context, f *flight) error {
 	if call.Wanted == nil { // the state is for the caller, too, where it is from there
 		call.Wanted = make([]int, 0, len(v.Signature.Outputs))
 		for o := range v.Signature.Outputs {
-			if ask.Brought || !isState(v, o) {
+			if ask.Brought || !v.EpisodeState.Keeps(o) {
 				call.Wanted = append(call.Wanted, o)
 			}
 		}
@@ -155,12 +155,6 @@ func rowsOf(spec *tensor.Spec, shape tensor.Shape) tensor.Shape {
 		return spec.Shape
 	}
 	return spec.Shape.With(spec.BatchDim, shape[spec.BatchDim])
-}
-
-func isState(v *catalog.Version, output int) bool {
-	return slices.ContainsFunc(v.EpisodeState.Inputs, func(in catalog.StateInput) bool {
-		return in.Output == output && in.Window == 0
-	})
 }
 
 // leaveEpisode gives the turn to the next request of the episode. Without an answer the state is as it was. The inputs

@@ -86,12 +86,22 @@ func describe(table *routing.Table, names []string, about About) object {
 			said["unready"] = err.Error()
 			continue
 		}
-		sig := route.Version.Signature
-		example := object{}
+		sig, state := route.Version.Signature, route.Version.EpisodeState
+		example, short := object{}, object{}
+		brought := []string{} // the inputs that the server does not fill in an episode
 		for i := range sig.Inputs {
 			example[sig.Inputs[i].Name] = Example(&sig.Inputs[i])
+			if !state.Fills(i) {
+				short[sig.Inputs[i].Name] = example[sig.Inputs[i].Name]
+				brought = append(brought, sig.Inputs[i].Name)
+			}
 		}
-		said["inputs"], said["outputs"], said["example"] = specsOf(sig.Inputs), specsOf(sig.Outputs), example
+		said["inputs"], said["example"] = specsOf(sig.Inputs, state.Fills), example
+		said["outputs"] = specsOf(sig.Outputs, state.Keeps)
+		properties := schemaOf(sig.Inputs)
+		if state != nil {
+			short["parameters"], properties["parameters"], said["parameters"] = firstStep, stepSchema, firstStep
+		}
 		paths[at+":predict"] = object{"post": posted("Predict with "+name, object{"inputs": example}, object{
 			"type": "object", "properties": object{
 				"inputs":    object{"type": "object", "properties": schemaOf(sig.Inputs), "required": namesOf(sig.Inputs)},
@@ -102,8 +112,8 @@ func describe(table *routing.Table, names []string, about About) object {
 			"properties": schemaOf(sig.Outputs),
 		}}})}
 		paths["/v2/models/"+name+"/infer"] = object{"post": posted(
-			"Predict with "+name+" by the Open Inference Protocol", example, object{
-				"type": "object", "properties": schemaOf(sig.Inputs), "required": namesOf(sig.Inputs),
+			"Predict with "+name+" by the Open Inference Protocol", short, object{
+				"type": "object", "properties": properties, "required": brought,
 			}, object{"type": "object"})}
 	}
 	return object{
@@ -111,6 +121,18 @@ func describe(table *routing.Table, names []string, about About) object {
 		"servers": []object{{"url": "."}}, "x-weft": object{"grpc": about.Address, "models": models},
 	}
 }
+
+// firstStep are the parameters of the first request of an episode, whose state the server keeps, and stepSchema says
+// what they may be.
+var (
+	firstStep  = object{"sequence_id": "example", "sequence_start": true}
+	stepSchema = object{"type": "object", "properties": object{
+		"sequence_id":    object{"type": []string{"string", "integer"}, "description": "The episode."},
+		"sequence_start": object{"type": "boolean", "description": "It begins with this request."},
+		"sequence_end":   object{"type": "boolean", "description": "It ends with this request."},
+		"sequence_step":  object{"type": "integer", "description": "The number of this step, ascending from 1."},
+	}, "description": "In an episode the server keeps the inputs that are not required. Without one all are."}
+)
 
 // operation describes a call without a body, and what its answer is, of that schema; nil: it is a text.
 func operation(summary, answer string, schema object) object {
@@ -151,11 +173,11 @@ func namesOf(specs []tensor.Spec) []string {
 	return all
 }
 
-// specsOf describes tensors to people.
-func specsOf(specs []tensor.Spec) []object {
+// specsOf describes tensors to people, and which of them the server keeps in an episode.
+func specsOf(specs []tensor.Spec, kept func(int) bool) []object {
 	all := make([]object, len(specs))
 	for i := range specs {
-		all[i] = object{"name": specs[i].Name, "dtype": specs[i].DType.String(), "shape": specs[i].Shape}
+		all[i] = object{"name": specs[i].Name, "dtype": specs[i].DType.String(), "shape": specs[i].Shape, "kept": kept(i)}
 	}
 	return all
 }
