@@ -283,11 +283,13 @@ func TestChangedSignature(t *testing.T) {
 
 func TestNoteOfEpisodes(t *testing.T) {
 	v := &weftv1.ModelVersion{KeptInputs: []*weftv1.KeptInput{{Input: "h"}, {Input: "c"}}}
+	versions := []*weftv1.ModelVersion{{}, v, v}
 	for want, m := range map[string]*weftv1.Model{
-		"keeps h, c of episodes":                         {},
-		"keeps h, c of episodes (the model has 3: 2KiB)": {LiveEpisodes: 3, StateBytes: 2048},
+		"|keeps h, c of episodes|keeps h, c of episodes":                   {Versions: versions},
+		"|keeps h, c of episodes: 1 episode, 8B|keeps h, c of episodes":    {Versions: versions, LiveEpisodes: 1, StateBytes: 8},
+		"|keeps h, c of episodes: 3 episodes, 2KiB|keeps h, c of episodes": {Versions: versions, LiveEpisodes: 3, StateBytes: 2048},
 	} {
-		if got := noteOf(v, m); got != want {
+		if got := strings.Join([]string{noteOf(m, 0), noteOf(m, 1), noteOf(m, 2)}, "|"); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -69,7 +69,7 @@ func (c *Models) Run(ctx context.Context, out io.Writer) error {
 // rowsOf returns a row for each version of a model, or one that says why there is none.
 func rowsOf(m *weftv1.Model, traffic *weftv1.GetTrafficResponse) (rows [][]string) {
 	parts := partsOf(m, traffic)
-	for _, v := range m.GetVersions() {
+	for i, v := range m.GetVersions() {
 		var labels []string
 		for _, name := range slices.Sorted(maps.Keys(m.GetLabels())) {
 			if m.GetLabels()[name] == v.GetVersion() {
@@ -79,7 +79,7 @@ func rowsOf(m *weftv1.Model, traffic *weftv1.GetTrafficResponse) (rows [][]strin
 		rows = append(rows, []string{
 			m.GetName(), strconv.FormatInt(v.GetVersion(), 10), stateName(v.GetState()),
 			cmp.Or(strings.Join(labels, ", "), "-"), cmp.Or(parts[v.GetVersion()], "-"),
-			noteOf(v, m),
+			noteOf(m, i),
 		})
 	}
 	if len(rows) == 0 {
@@ -89,20 +89,21 @@ func rowsOf(m *weftv1.Model, traffic *weftv1.GetTrafficResponse) (rows [][]strin
 }
 
 // noteOf says what is wrong with a version of a model, what it is for or made of if it is a step or a pipeline, and
-// what the server keeps for it.
-func noteOf(v *weftv1.ModelVersion, m *weftv1.Model) string {
+// what the server keeps for it; the first one that keeps some says how much it is for all.
+func noteOf(m *weftv1.Model, at int) string {
+	v, keeps := m.GetVersions()[at], func(v *weftv1.ModelVersion) bool { return len(v.GetKeptInputs()) > 0 }
 	notes := []string{cmp.Or(v.GetFailure(), v.GetStalled(), v.GetScarcity()), stepsOf(v)}
 	if v.GetStepOnly() {
 		notes = append(notes, "a step of pipelines only: answers requests that name it")
 	}
-	if len(v.GetKeptInputs()) > 0 {
+	if keeps(v) {
 		var kept []string
 		for _, in := range v.GetKeptInputs() {
 			kept = append(kept, in.GetInput())
 		}
 		note := "keeps " + strings.Join(kept, ", ") + " of episodes"
-		if n := m.GetLiveEpisodes(); n > 0 {
-			note += fmt.Sprintf(" (the model has %d: %v)", n, config.Size(m.GetStateBytes()))
+		if n := m.GetLiveEpisodes(); n > 0 && slices.IndexFunc(m.GetVersions(), keeps) == at {
+			note += fmt.Sprintf(": %s, %v", count(int32(n), "episode"), config.Size(m.GetStateBytes()))
 		}
 		notes = append(notes, note)
 	}
