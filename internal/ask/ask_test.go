@@ -96,11 +96,11 @@ func (m *memory) ListRequests(_ context.Context, q *weftv1.ListRequestsRequest) 
 	}
 	return &weftv1.ListRequestsResponse{
 		Requests: &weftv1.RequestColumns{
-			Number: []uint32{12, 11}, Id: []string{"robot-7/step-9", ""}, Version: []uint32{1, 0},
+			Number: []uint32{12, 11, 10, 9}, Id: []string{"robot-7/step-9", "", "", "b"}, Version: []uint32{1, 0},
 			ArrivalMs: []float64{1000, 900}, StartMs: []float64{1030.5, 0}, EndMs: []float64{1040, 901},
 			TargetMs: []float32{20, 0},
 			End:      []uint32{uint32(weftv1.RequestEnd_REQUEST_END_LATE), uint32(weftv1.RequestEnd_REQUEST_END_REFUSED)},
-			Reason:   []string{"", "QUEUE_FULL"},
+			Reason:   []string{"", "QUEUE_FULL"}, Episode: []string{"", "", "game 7", "game 8"}, Step: []uint64{0, 0, 4, 0},
 		},
 		Versions: []*weftv1.VersionActivity{{Model: "walk", Version: 3}}, InLastMinute: 40, Forgotten: 5,
 	}, nil

@@ -22,7 +22,7 @@ import (
 
 // Explain are the flags of `weft explain`.
 type Explain struct {
-	Request string          `arg:"" optional:"" help:"The caller's name for the request, or the server's number of it: 1234 or '#1234'. Without it those of the last minute that were late or not answered are listed."`
+	Request string          `arg:"" optional:"" help:"The caller's name for the request, or its episode, or the server's number of it: 1234 or '#1234'. Without it the latest that were late or not answered are listed."`
 	Model   string          `placeholder:"NAME" help:"Without a request: list those of this model only."`
 	Limit   uint32          `default:"20" help:"Without a request: list so many at most, the newest first; 0 lists 100."`
 	JSON    bool            `name:"json" help:"Print it as JSON."`

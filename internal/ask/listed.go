@@ -18,7 +18,8 @@ import (
 // printedList is a list of requests in JSON.
 type printedList struct {
 	Requests []printedRequest `json:"requests"`
-	// InLastMinute are all that were late or not answered, Forgotten those of them that are not remembered.
+	// InLastMinute counts those of all models, and Forgotten those of them that are not remembered. The requests may have
+	// ended before that minute.
 	InLastMinute uint32 `json:"in_last_minute"`
 	Forgotten    uint32 `json:"forgotten"`
 }
@@ -28,6 +29,8 @@ type printedList struct {
 type printedRequest struct {
 	Number   uint32  `json:"number"`
 	ID       string  `json:"id"`
+	Episode  string  `json:"episode,omitempty"`
+	Step     uint64  `json:"step,omitempty"`
 	Model    string  `json:"model"`
 	Version  int32   `json:"version"`
 	End      string  `json:"end"`
@@ -35,9 +38,10 @@ type printedRequest struct {
 	WaitedMS float64 `json:"waited_ms"`
 	EndedMS  float64 `json:"ended_ms"`
 	TargetMS float64 `json:"target_ms"`
+	name     string
 }
 
-// list prints the requests of the last minute that were late or not answered, the newest first.
+// list prints the latest requests that were late or not answered, the newest first.
 func (o *Explain) list(ctx context.Context, models weftv1.ModelServiceClient, out io.Writer) error {
 	var who peer.Peer
 	answer, err := models.ListRequests(ctx, &weftv1.ListRequestsRequest{Model: o.Model, Limit: o.Limit}, grpc.Peer(&who))
@@ -49,7 +53,8 @@ func (o *Explain) list(ctx context.Context, models weftv1.ModelServiceClient, ou
 		// A request that came to no version has the place -1, and At then returns a nil message with empty names.
 		v := At(answer.GetVersions(), r.Place)
 		p.Requests = append(p.Requests, printedRequest{
-			Number: r.Number, ID: r.ID, Model: v.GetModel(), Version: v.GetVersion(), End: endName(r.How), Reason: r.Reason,
+			Number: r.Number, ID: r.ID, Episode: r.Episode, Step: r.Step, name: r.Name(),
+			Model: v.GetModel(), Version: v.GetVersion(), End: endName(r.How), Reason: r.Reason,
 			WaitedMS: r.Waited(), EndedMS: r.End - r.Arrival, TargetMS: r.Target,
 		})
 	}
@@ -73,7 +78,7 @@ func (p *printedList) text(out io.Writer, model string) error {
 		for _, q := range p.Requests {
 			lines = append(lines, fmt.Sprintf("#%d\t%s\t%s\t%.1f ms\t%.1f ms\t%.0f ms\t%s\n", q.Number,
 				cmp.Or(Label(q.Model, q.Version), "-"), strings.TrimSpace(q.End+" "+q.Reason), q.EndedMS, q.WaitedMS, q.TargetMS,
-				q.ID))
+				q.name))
 		}
 		// The table is written to memory, so that its errors are none of the output's.
 		table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -81,7 +86,7 @@ func (p *printedList) text(out io.Writer, model string) error {
 		if err = errors.Join(err, table.Flush()); err != nil {
 			return err
 		}
-		fmt.Fprintf(&b, "\n%d of %d of the last minute", len(p.Requests), p.InLastMinute)
+		fmt.Fprintf(&b, "\nThese are the latest %d. In the last minute all models had %d", len(p.Requests), p.InLastMinute)
 		if p.Forgotten > 0 {
 			fmt.Fprintf(&b, ", and %d of them are no longer remembered", p.Forgotten)
 		}
@@ -101,6 +106,20 @@ type Request struct {
 	Target                float64 // milliseconds after its arrival; 0: none
 	How                   weftv1.RequestEnd
 	Reason                string
+	Episode               string
+	Step                  uint64 // 0: it has no number
+}
+
+// Name returns what its caller calls it: its name, its episode with the step, or both.
+func (r *Request) Name() string {
+	step := r.Episode
+	if step != "" && r.Step > 0 {
+		step += fmt.Sprintf(" #%d", r.Step)
+	}
+	if r.ID != "" && step != "" {
+		step = " (" + step + ")"
+	}
+	return r.ID + step
 }
 
 // Requests reads what a server has written column by column.
@@ -111,6 +130,7 @@ func Requests(c *weftv1.RequestColumns) []Request {
 			Number: number, ID: At(c.GetId(), i), Place: int(At(c.GetVersion(), i)) - 1, Arrival: At(c.GetArrivalMs(), i),
 			Started: At(c.GetStartMs(), i), End: At(c.GetEndMs(), i), Target: float64(At(c.GetTargetMs(), i)),
 			How: weftv1.RequestEnd(At(c.GetEnd(), i)), Reason: At(c.GetReason(), i),
+			Episode: At(c.GetEpisode(), i), Step: At(c.GetStep(), i),
 		})
 	}
 	return all

@@ -83,7 +83,7 @@ func (t *story) scroll(key string) {
 // drawList draws the requests, the newest first.
 func (s *screen) drawList(g *grid, top, height int) {
 	l := &s.requests
-	g.text(0, top, g.width, "Late and lost requests of "+l.of+" in the last minute, the newest first", normal.strong())
+	g.text(0, top, g.width, "Late and lost requests of "+l.of+", the newest first", normal.strong())
 	switch {
 	case !l.asked:
 		g.text(0, top+2, g.width, "asking ...", normal.weak())
@@ -107,7 +107,7 @@ func (s *screen) drawList(g *grid, top, height int) {
 		g.text(11, y, 27, q.Became(), normal.in(red))
 		g.right(45, y, 8, digits(q.End-q.Arrival)+" ms", normal)
 		g.right(54, y, 8, digits(q.Waited())+" ms", normal)
-		g.text(56, y, g.width-56, q.ID, normal)
+		g.text(56, y, g.width-56, q.Name(), normal)
 		if first+i == l.at {
 			g.restyle(y, style.swapped)
 		}

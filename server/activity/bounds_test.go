@@ -1,6 +1,7 @@
 package activity_test
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -46,7 +47,8 @@ func TestAFloodHidesNoLateRequest(t *testing.T) {
 	})
 }
 
-// Names are told apart to their end, although only their beginnings are shown.
+// Names are told apart to their end, although only their beginnings are shown. That of an episode leads to its latest
+// request, unless a request has it.
 func TestLongNamesAreToldApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, 1)
@@ -54,6 +56,17 @@ func TestLongNamesAreToldApart(t *testing.T) {
 		long := strings.Repeat("a", 100)
 		for i := range 3 {
 			h.done(t, predict.Event{ID: long + strconv.Itoa(i), Model: "pick", Version: 7}, 0)
+		}
+		for i, name := range []string{long + "3", long + "3", long + "2"} {
+			step := predict.Step{Episode: name, Number: uint64(i + 1)}
+			h.done(t, predict.Event{Model: "pick", Version: 7, Ending: predict.Refused, Step: step}, 0)
+		}
+		if e := h.log.Explain(long + "3"); e.GetNumber() != 5 || e.GetStep() != 2 {
+			t.Errorf("the episode leads to request %d, step %d", e.GetNumber(), e.GetStep())
+		}
+		listed := h.log.Requests("", weftv1.RequestEnd_REQUEST_END_REFUSED, 2).GetRequests()
+		if got := fmt.Sprint(listed.GetEpisode(), listed.GetStep()); got != "["+long[:64]+" "+long[:64]+"] [3 2]" {
+			t.Errorf("listed are %s", got)
 		}
 		for i := range 3 {
 			if e := h.log.Explain(long + strconv.Itoa(i)); e.GetNumber() != uint32(i+1) || e.GetId() != long[:64] {

@@ -18,9 +18,10 @@ import (
 // mostMates is how many requests of the same batch are named.
 const mostMates = 64
 
-// Explain tells the way of the latest request of a name: that of its caller, or #N for the server's own number, which
-// may do without the # where no caller has that name. Nil: it is not remembered. The request, its batch and what held
-// it up are searched one after the other, with mu let go of in between: a batch may be forgotten meanwhile.
+// Explain tells the way of the latest request of a name: that of its caller, or else of its episode, or #N for the
+// server's own number, which may do without the # where no caller has that name. Nil: it is not remembered. The
+// request, its batch and what held it up are searched one after the other, with mu let go of in between: a batch may be
+// forgotten meanwhile.
 func (l *Log) Explain(name string) *weftv1.Explanation {
 	l.reading.Lock()
 	defer l.reading.Unlock()
@@ -40,7 +41,7 @@ func (l *Log) Explain(name string) *weftv1.Explanation {
 		End:     r.end(), Reason: r.reason, TraceId: r.trace,
 		EndedMs:  ms(r.ended.Sub(r.arrived)),
 		TargetMs: ms(r.target), LimitMs: ms(r.limit), ChargedMs: ms(r.charged),
-		Episode: strings.ToValidUTF8(string(l.episodes.bytes(found.episode)), "\uFFFD"), Step: r.step, TurnMs: ms(r.turn),
+		Episode: l.episodes.text(found.episode), Step: r.step, TurnMs: ms(r.turn),
 		Repeated: r.repeated, SkippedSteps: r.skipped,
 	}
 	if r.of != nil {
@@ -57,7 +58,7 @@ func (l *Log) Explain(name string) *weftv1.Explanation {
 	}
 	e.Holders = l.holdersLocked(&r, b, &state)
 	e.Story = story(&r, e, b, laneOf(b, e.GetBatch().GetDevice(), state.Devices), names.stepOf(&r, b))
-	if told := strings.ToValidUTF8(string(l.messages.bytes(found.message)), "\uFFFD"); told != "" {
+	if told := l.messages.text(found.message); told != "" {
 		e.Story = append(e.Story, "Its caller was told: "+told)
 	}
 	return e
@@ -90,6 +91,9 @@ func laneOf(b *batch, device string, devices []sharedsched.DeviceState) string {
 func (l *Log) findLocked(name string) *request {
 	hash := hashOf(name)
 	if r := l.latestLocked(func(r *request) bool { return r.hash == hash && r.id.size > 0 }); r != nil {
+		return r
+	}
+	if r := l.latestLocked(func(r *request) bool { return r.episodeHash == hash && r.episode.size > 0 }); r != nil {
 		return r
 	}
 	number, err := strconv.ParseUint(strings.TrimPrefix(name, "#"), 10, 32)
@@ -225,7 +229,9 @@ func (l *Log) Requests(model string, end weftv1.RequestEnd, most int) *weftv1.Li
 	v := newView(l, activity, &sharedsched.State{}, l.secondOf(now), time.Second)
 	v.order, v.places = nil, map[*tracked]uint32{} // only the ones that are named
 	for i := range found[:min(most, len(found))] {
-		v.request(out.GetRequests(), &found[i])
+		c := out.GetRequests()
+		v.request(c, &found[i])
+		c.Episode, c.Step = append(c.Episode, l.episodes.text(found[i].episode)), append(c.Step, found[i].step)
 	}
 	out.Versions = activity.GetVersions()
 	for _, kind := range []*remembered{&l.troubled, &l.refused} {

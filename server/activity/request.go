@@ -40,6 +40,7 @@ type request struct {
 	ending                  predict.Ending
 	late, repeated          bool
 	episode                 id // in Log.episodes
+	episodeHash             uint64
 	step, skipped           uint64
 	turn                    time.Duration // that it waited for the step before
 }
@@ -67,6 +68,9 @@ func (l *Log) RequestDone(_ context.Context, e *predict.Event) {
 	}
 	if e.ID != "" {
 		r.hash = hashOf(e.ID)
+	}
+	if e.Step.Episode != "" {
+		r.episodeHash = hashOf(e.Step.Episode)
 	}
 	if e.TraceID != "" {
 		_, _ = hex.Decode(r.trace[:], []byte(e.TraceID)) // it is one

@@ -91,6 +91,9 @@ func (i *ids) bytes(at id) []byte {
 	return i.data[begin : begin+uint64(at.size)]
 }
 
+// text returns a name as UTF-8.
+func (i *ids) text(at id) string { return strings.ToValidUTF8(string(i.bytes(at)), "\uFFFD") }
+
 // lookup is what the entries of rings refer to by number or place: words, versions and names.
 type lookup struct {
 	words []string
@@ -121,7 +124,7 @@ func (k *lookup) version(index int32) *tracked {
 }
 
 // idOf returns the name that a caller gave a request, as UTF-8.
-func (k *lookup) idOf(at id) string { return strings.ToValidUTF8(string(k.ids.bytes(at)), "\uFFFD") }
+func (k *lookup) idOf(at id) string { return k.ids.text(at) }
 
 // told is a request with its texts and its version, for people.
 type told struct {

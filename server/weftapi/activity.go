@@ -102,8 +102,8 @@ func (s Catalog) ExplainRequest(
 	if e == nil {
 		return nil, s.Fail(ctx, &status.AbsentError{
 			What: fmt.Sprintf("no request %s is remembered", routing.Quote(req.GetRequest())),
-			Remedy: "it has not ended, ended too long ago, or was never here; ListRequests lists those of the last minute " +
-				"that were late or not answered",
+			Remedy: "it has not ended, ended too long ago, or was never here; ListRequests lists the latest that " +
+				"were late or not answered",
 		}, predict.Place{})
 	}
 	return &weftv1.ExplainRequestResponse{Explanation: e}, nil

@@ -1330,7 +1330,11 @@ type RequestColumns struct {
 	// A RequestEnd.
 	End []uint32 `protobuf:"varint,10,rep,packed,name=end,proto3" json:"end,omitempty"`
 	// Why it was not answered, such as "QUEUE_FULL"; "" for one that was.
-	Reason        []string `protobuf:"bytes,11,rep,name=reason,proto3" json:"reason,omitempty"`
+	Reason []string `protobuf:"bytes,11,rep,name=reason,proto3" json:"reason,omitempty"`
+	// The episode that it belongs to, and the number of its step; "" and 0: none. Only
+	// ListRequests says them.
+	Episode       []string `protobuf:"bytes,12,rep,name=episode,proto3" json:"episode,omitempty"`
+	Step          []uint64 `protobuf:"varint,13,rep,packed,name=step,proto3" json:"step,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1438,6 +1442,20 @@ func (x *RequestColumns) GetEnd() []uint32 {
 func (x *RequestColumns) GetReason() []string {
 	if x != nil {
 		return x.Reason
+	}
+	return nil
+}
+
+func (x *RequestColumns) GetEpisode() []string {
+	if x != nil {
+		return x.Episode
+	}
+	return nil
+}
+
+func (x *RequestColumns) GetStep() []uint64 {
+	if x != nil {
+		return x.Step
 	}
 	return nil
 }
@@ -2173,7 +2191,7 @@ const file_weft_v1_activity_proto_rawDesc = "" +
 	"\vexpected_ms\x18\x05 \x01(\x01R\n" +
 	"expectedMs\x12\x12\n" +
 	"\x04rows\x18\x06 \x01(\rR\x04rows\x12\x12\n" +
-	"\x04size\x18\a \x01(\rR\x04size\"\x94\x02\n" +
+	"\x04size\x18\a \x01(\rR\x04size\"\xc2\x02\n" +
 	"\x0eRequestColumns\x12\x16\n" +
 	"\x06number\x18\x01 \x03(\rR\x06number\x12\x0e\n" +
 	"\x02id\x18\x02 \x03(\tR\x02id\x12\x18\n" +
@@ -2187,7 +2205,9 @@ const file_weft_v1_activity_proto_rawDesc = "" +
 	"\x04rows\x18\t \x03(\rR\x04rows\x12\x10\n" +
 	"\x03end\x18\n" +
 	" \x03(\rR\x03end\x12\x16\n" +
-	"\x06reason\x18\v \x03(\tR\x06reason\"\xcd\x02\n" +
+	"\x06reason\x18\v \x03(\tR\x06reason\x12\x18\n" +
+	"\aepisode\x18\f \x03(\tR\aepisode\x12\x12\n" +
+	"\x04step\x18\r \x03(\x04R\x04step\"\xcd\x02\n" +
 	"\aHistory\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x17\n" +
 	"\astep_ms\x18\x02 \x01(\x01R\x06stepMs\x12\x13\n" +

@@ -1042,8 +1042,8 @@ func (x *ListRequestsResponse) GetForgotten() uint32 {
 
 type ExplainRequestRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The caller's name for the request, or the server's own number, such as "#1234".
-	// The latest request of that name is explained. Required.
+	// The caller's name for the request, or else for its episode, or the server's own
+	// number, such as "#1234". The latest request of that name is explained. Required.
 	Request       string `protobuf:"bytes,1,opt,name=request,proto3" json:"request,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -48,6 +48,12 @@ function render(body, store, answer) {
   if (focused) body.querySelector(`[data-request="${CSS.escape(focused)}"]`)?.focus();
 }
 
+// nameOf is what the caller calls a request: its name, its episode with the step, or both.
+function nameOf(c, i) {
+  const step = c.episode?.[i] ? ` ${c.episode[i]}${Number(c.step?.[i] ?? 0) > 0 ? ` #${c.step[i]}` : ''}` : '';
+  return c.id?.[i] ? ` ${c.id[i]}${step && ` (${step.trim()})`}` : step;
+}
+
 function table(store, answer) {
   const c = answer.requests ?? {};
   const n = Math.min(rows, c.number?.length ?? 0);
@@ -60,7 +66,7 @@ function table(store, answer) {
     const took = Math.max(0, c.endMs[i] - c.arrivalMs[i]);
     const why = c.reason?.[i] ? reasonWords(c.reason[i]) : c.targetMs?.[i] > 0 ? `${ms(took - c.targetMs[i])} after its target` : '';
     lines.push(el('tr', null, el('td.nowrap', { title: label }, v ? swatch(colour(label)) : null, short(label, 36)),
-      el('td', null, el('button.link', { type: 'button', 'data-request': `#${c.number[i]}`, onclick: () => explain(`#${c.number[i]}`) }, `#${c.number[i]}`), c.id?.[i] ? ` ${c.id[i]}` : ''),
+      el('td', null, el('button.link', { type: 'button', 'data-request': `#${c.number[i]}`, onclick: () => explain(`#${c.number[i]}`) }, `#${c.number[i]}`), nameOf(c, i)),
       el('td.nowrap', null, endWord[end]), el('td', null, why), el('td.num', null, ms(took)), el('td.num', null, clock(store.began + c.endMs[i]))));
   }
   return el('div.scroll', { tabindex: '0', role: 'region', 'aria-label': 'The latest late or lost requests' }, el('table', null,
