@@ -156,6 +156,7 @@ test('keys and the pointer explain blocks and requests', async () => {
   await page.keyboard.press('?');
   assert.ok(await page.$eval('#help', (n) => n.open));
   await page.keyboard.press('Escape');
+  assert.match(await page.$eval('#losses-body', (n) => n.textContent), / arm-3 #7/);
   await page.keyboard.press('KeyL');
   await page.keyboard.press('Enter');
   await page.waitForSelector('#story[open] .story li, #story[open] #story-body p');
