@@ -156,11 +156,10 @@ func (r *running) doors(ctx context.Context, web *http.Client) []door {
 			if deadline, has := once.Deadline(); has {
 				m.Timeout = durationpb.New(max(time.Until(deadline), time.Microsecond))
 			}
-			if err := stream.Send(m); err != nil {
-				return nil, 0, err
-			}
-			a, err := stream.Recv()
-			if err != nil {
+			err = stream.Send(m)
+			a, failed := stream.Recv()
+			if err = cmp.Or(failed, err); err != nil {
+				stream = nil // a connection ends that gives up too many calls
 				return nil, 0, err
 			}
 			y, version = of(a.GetResponse())
