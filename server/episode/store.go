@@ -94,8 +94,9 @@ type session struct {
 	used  time.Time
 	held  int64 // bytes that are counted for it
 	in    any   // the stream of Store.bound that it is under; nil: none
-	anew  bool  // a step is under way that begins it: what ends the one before is not for this one
-	gone  bool  // it is not in the store any more
+	// beginning: a step is under way that begins it. What ends the one before is not for this one.
+	beginning bool
+	gone      bool // it is not in the store any more
 }
 
 // past is what the steps until now have left. The zero value: none was answered.
@@ -253,7 +254,7 @@ func (s *Store) find(a *Ask) (e *session, began bool, err error) {
 	s.begun++
 	e = &session{
 		key: a.Key, turn: make(chan struct{}, 1), number: s.begun, used: time.Now(), idle: state.Idle, held: need,
-		anew: true,
+		beginning: true,
 	}
 	s.takeLocked(e, need)
 	s.all[a.Key] = e
@@ -370,7 +371,7 @@ func (s *Store) expire(e *session) {
 	}
 }
 
-// End ends an episode. A step of it that is under way leaves nothing.
+// End ends an episode. A step of it that is under way leaves nothing, but for one that begins it.
 func (s *Store) End(k Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -389,9 +390,10 @@ func (s *Store) EndStream(stream any) {
 	}
 }
 
-// finishLocked ends an episode. Its latest answer is kept, since a retry may come. The caller holds mu.
+// finishLocked ends an episode. Its latest answer is kept, since a retry may come. A step that begins the next one of
+// its name goes on. The caller holds mu.
 func (s *Store) finishLocked(e *session, why End) {
-	if e.anew && e.over == "" {
+	if e.beginning && e.over == "" {
 		if e.answered {
 			s.ended[Ending{e.key.Model, why}]++
 		}

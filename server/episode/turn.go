@@ -51,7 +51,7 @@ func (t *Turn) take() (again bool, err error) {
 	case a.Begin && a.Step > 0 && a.Step <= e.first: // it may be a late copy of a first request
 		return false, &StaleError{Key: a.Key, Step: a.Step, Latest: e.step}
 	case a.Begin:
-		t.Fresh, e.anew = true, true
+		t.Fresh, e.beginning = true, true
 		return false, nil
 	case a.Step > 0 && a.Step < e.step:
 		return false, &StaleError{Key: a.Key, Step: a.Step, Latest: e.step}
@@ -334,7 +334,7 @@ func (t *Turn) End() {
 func (t *Turn) Leave(memory tensor.Memory) {
 	s, e := t.store, t.of
 	s.mu.Lock()
-	e.anew = false
+	e.beginning = false
 	if t.committed && t.ask.Begin && t.before.answered {
 		s.ended[Ending{e.key.Model, Again}]++
 	}
