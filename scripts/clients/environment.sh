@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# Makes a Python environment with what a list names (environment.sh FOLDER REQUIREMENTS), unless FOLDER has it. Where there is
-# no Python, or the packages cannot be fetched, it says so and ends with status 3; CLIENTS_REQUIRED=1 makes that a failure.
+# Makes a Python environment with what a list names (environment.sh FOLDER REQUIREMENTS [NAME]), unless FOLDER has it. Where
+# there is no Python, or the packages cannot be fetched, it says so and ends with status 3; NAME_REQUIRED=1 makes that a
+# failure. NAME is the one of the tests that need it: clients, unless it is given.
 set -euo pipefail
 
-folder=${1:?usage: environment.sh FOLDER REQUIREMENTS}
-list=${2:?usage: environment.sh FOLDER REQUIREMENTS}
+folder=${1:?usage: environment.sh FOLDER REQUIREMENTS [NAME]}
+list=${2:?usage: environment.sh FOLDER REQUIREMENTS [NAME]}
+name=${3:-clients}
+required=${name^^}_REQUIRED
 if cmp -s "$list" "$folder/made"; then
   exit 0
 fi
@@ -14,8 +17,8 @@ if why=$(python3 -m venv "$folder" 2>&1 && "$folder/bin/python" -m pip install -
   cp "$list" "$folder/made"
   exit 0
 fi
-echo "clients: SKIPPED, since their packages cannot be had (CLIENTS_REQUIRED=1 makes this a failure): $(tail -n 1 <<<"$why")" >&2
-if [[ ${CLIENTS_REQUIRED:-} == 1 ]]; then
+echo "$name: SKIPPED, since their packages cannot be had ($required=1 makes this a failure): $(tail -n 1 <<<"$why")" >&2
+if [[ ${!required:-} == 1 ]]; then
   exit 1
 fi
 exit 3
