@@ -15,6 +15,9 @@ func (s *Settings) repository() (*modelrepo.Repository, error) {
 	}
 	if s.staged != nil {
 		r.Reserve(s.staged.dir)
+		if s.Name != "" {
+			r.Rename(s.staged.dir)
+		}
 	}
 	return r, r.LinkInto(s.stores()...)
 }

@@ -62,6 +62,10 @@ func (r *Repository) AcceptUploads(most int64, needs func(model io.ReaderAt, siz
 // the first Receive.
 func (r *Repository) Reserve(dir string) { r.reserved = dir }
 
+// Rename has the models in a directory of the repository be called as the caller named them there: the names in their
+// config.pbtxt, which were right where they come from, do not count. It is called before Scan and Watch.
+func (r *Repository) Rename(dir string) { r.renamed = dir }
+
 // abandonedAfter is how long nothing was written to the folder of an upload whose process is gone, on file systems
 // without locks. Uploads write every half minute at least; the rest is for clocks of other machines.
 const abandonedAfter = time.Hour

@@ -33,6 +33,7 @@ type Repository struct {
 	paths    []string // absolute, as given otherwise: a path that is a symbolic link is followed again in each scan
 	stores   []string // see LinkInto
 	reserved string   // see Reserve; "": none is
+	renamed  string   // see Rename; "": none are
 
 	mu sync.Mutex
 	// held is which directory each path led to when models were last found there. Guarded by mu.
@@ -213,7 +214,9 @@ func (r *Repository) scanRoot(s *settling, path string) (models []Model, faults 
 			}
 		default:
 			s.enter(full, info)
-			models = append(models, scanModel(s, root, source{owner: path, repository: path, dir: name}, name))
+			models = append(models, scanModel(s, root, source{
+				owner: path, repository: path, dir: name, renamed: path == r.renamed,
+			}, name))
 		}
 	}
 	if misnamed > maxOdd {

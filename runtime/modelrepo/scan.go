@@ -20,6 +20,7 @@ type source struct {
 	repository string       // the directory that the root leads to
 	dir        string       // the model's directory in it
 	listed     *listedModel // nil: its directory is all that there is
+	renamed    bool         // see Rename
 }
 
 // scanModel reads the model called name from a directory of root.
@@ -56,7 +57,11 @@ func scanModel(settling *settling, root *rooted.Root, from source, name string) 
 	var t *tritonConfig
 	yield := func() config.Faults { return nil }
 	if m.ConfigPath != "" {
-		t = readTriton(m.ConfigPath, h.triton.text, []string{m.Name, from.dir}, &m.Manifest)
+		names := []string{m.Name, from.dir}
+		if from.renamed {
+			names = nil
+		}
+		t = readTriton(m.ConfigPath, h.triton.text, names, &m.Manifest)
 		yield, s.ensemble = t.yield, t.pipeline
 		if m.Err = t.faults.Err(); m.Err != nil {
 			m.Unused = append(m.Unused, t.sentences()...)

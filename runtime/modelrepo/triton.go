@@ -38,7 +38,8 @@ type tritonNote struct {
 	text string
 }
 
-// readTriton reads a config.pbtxt of a model that may have any of the names over a manifest. file names it in faults.
+// readTriton reads a config.pbtxt of a model that may have any of the names, or any at all where there are none, over a
+// manifest. file names it in faults.
 func readTriton(file string, data []byte, names []string, m *Manifest) *tritonConfig {
 	t := &tritonConfig{c: &inference.ModelConfig{}, m: m, told: map[string]bool{}, set: map[string]string{}}
 	var err error
@@ -145,7 +146,7 @@ func let[T comparable](to *T, own, value T) {
 // identity judges which model the file is of, and what runs it.
 func (t *tritonConfig) identity(names []string) {
 	t.told["name"] = true
-	if name := t.c.GetName(); name != "" && !slices.Contains(names, name) {
+	if name := t.c.GetName(); name != "" && len(names) > 0 && !slices.Contains(names, name) {
 		t.fault("name", "the model is called %s by its directory; expected that name, or none, found %q", names[0], name)
 	}
 	t.told["platform"], t.told["backend"] = true, true
