@@ -264,6 +264,7 @@ func (s *assembly) buildEdge(context.Context) error {
 		EpisodeStates:   func() telemetry.EpisodeStates { return statesOf(episodes.Counts()) },
 		Connections:     func() telemetry.Connections { return connectionsOf(s.connections) },
 		Breakers:        func() []telemetry.Breaker { return breakersOf(s.edge) },
+		Verdicts:        func() []telemetry.Verdict { return verdictsOf(s.rollouts) },
 		Resident:        func() telemetry.Resident { return h.engines.resident(h.models.Counts()) },
 		ShadowLinesLost: mirror.LinesLost,
 		Workers:         h.engines.stats,

@@ -20,6 +20,7 @@ import (
 	"github.com/weftserve/weft/server/episode"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/protect"
+	"github.com/weftserve/weft/server/rollout"
 	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/sharedsched"
 )
@@ -176,6 +177,23 @@ func breakersOf(s *server.Server) []telemetry.Breaker {
 	var out []telemetry.Breaker
 	for _, b := range s.Breakers() {
 		out = append(out, telemetry.Breaker{Model: b.Model, Version: b.Version, State: fmt.Sprint(b.State)})
+	}
+	return out
+}
+
+// verdictsOf gives what the latest rollouts say of their candidates to the metrics.
+func verdictsOf(m *rollout.Manager) []telemetry.Verdict {
+	var out []telemetry.Verdict
+	for _, c := range m.Candidates() {
+		v := telemetry.Verdict{Model: c.Model, Version: c.Version}
+		switch c.State {
+		case rollout.Running:
+		case rollout.Promoted:
+			v.Value = 1
+		case rollout.RolledBack, rollout.Aborted, rollout.Expired:
+			v.Value = -1
+		}
+		out = append(out, v)
 	}
 	return out
 }

@@ -56,6 +56,13 @@ func versionOf(model string, version int64) metric.MeasurementOption {
 		attribute.String("version", strconv.FormatInt(version, 10)))
 }
 
+// Verdict is that of a model's latest rollout on its candidate: 0, 1 or -1.
+type Verdict struct {
+	Model   string
+	Version int64
+	Value   int64
+}
+
 // Breaker is the circuit breaker of one version: closed, half-open or open.
 type Breaker struct {
 	Model   string

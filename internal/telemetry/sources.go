@@ -26,6 +26,8 @@ type Sources struct {
 	// EpisodeStates returns how those stand whose state the server keeps.
 	EpisodeStates func() EpisodeStates
 	Breakers      func() []Breaker
+	// Verdicts returns those of the latest rollouts.
+	Verdicts func() []Verdict
 	// Connections returns how those of gRPC stand.
 	Connections func() Connections
 	Recording   func() Recording
@@ -82,6 +84,9 @@ func (t *Telemetry) WatchSources(s Sources) error {
 	open := i.gauge("weft_breaker_open",
 		"Whether a version's circuit breaker keeps requests of new episodes from it: 1 if it is open, 0 if it is "+
 			"closed or trying.")
+	verdict := i.gauge("weft_rollout_verdict",
+		"What the latest rollout of a model says of its candidate: 0 while it runs, 1 if it promoted it, -1 if the baseline "+
+			"has all traffic again.")
 	recorded := i.counter("weft_recorded_total",
 		"Requests to be recorded: written, dropped because the disk was too slow, or lost to an error.")
 	bytes := i.counter("weft_recorded_bytes_total", "Bytes of recordings written.")
@@ -145,6 +150,11 @@ func (t *Telemetry) WatchSources(s Sources) error {
 					value = 1
 				}
 				o.ObserveInt64(open, value, versionOf(b.Model, b.Version))
+			}
+		}
+		if s.Verdicts != nil {
+			for _, v := range s.Verdicts() {
+				o.ObserveInt64(verdict, v.Value, versionOf(v.Model, v.Version))
 			}
 		}
 		if s.Connections != nil {

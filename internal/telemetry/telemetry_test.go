@@ -218,6 +218,9 @@ func exercise(t *testing.T, tel *telemetry.Telemetry, models telemetry.Models, h
 				{Model: "walker", Version: 4, State: "open"},
 			}
 		},
+		Verdicts: func() []telemetry.Verdict {
+			return []telemetry.Verdict{{Model: "walker", Version: 4, Value: -1}, {Model: "hopper", Version: 2, Value: 1}}
+		},
 		Recording: func() telemetry.Recording {
 			return telemetry.Recording{Written: 5, Dropped: 1, Lost: 2, Bytes: 1000, Deleted: 3}
 		},
@@ -432,6 +435,8 @@ func TestValues(t *testing.T) {
 		"weft_http_refused_total{reason=origin}":                    "0",
 		"weft_breaker_open{model=walker,version=3}":                 "0",
 		"weft_breaker_open{model=walker,version=4}":                 "1",
+		"weft_rollout_verdict{model=hopper,version=2}":              "1",
+		"weft_rollout_verdict{model=walker,version=4}":              "-1",
 		"weft_recorded_total{outcome=written}":                      "5",
 		"weft_recorded_total{outcome=dropped}":                      "1",
 		"weft_recorded_total{outcome=lost}":                         "2",

@@ -95,6 +95,24 @@ func (m *Manager) Get(model string) (Rollout, bool) {
 	return r.clone(), true
 }
 
+// Candidate is that of a model's latest rollout, and how that stands.
+type Candidate struct {
+	Model   string
+	Version int64
+	State   State
+}
+
+// Candidates returns those of all models.
+func (m *Manager) Candidates() []Candidate {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []Candidate
+	for model, r := range m.runs {
+		all = append(all, Candidate{model, r.CandidateVersion, r.State})
+	}
+	return all
+}
+
 // MaxOutcome is the largest magnitude of an outcome: sums and squares of them stay finite.
 const MaxOutcome = 1e100
 

@@ -120,6 +120,9 @@ func (b *bench) state(t *testing.T) Rollout {
 	if !ok {
 		t.Fatal("no rollout")
 	}
+	if all := b.Candidates(); len(all) != 1 || all[0] != (Candidate{"m", r.CandidateVersion, r.State}) {
+		t.Errorf("the candidates are %v; expected that of %v", all, r)
+	}
 	return r
 }
 
