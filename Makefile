@@ -213,6 +213,10 @@ test-image: ## Build the container image and serve with it; without docker or po
 test-fleet: ## Check the dashboard and the alerts in deploy/ against the metrics, and try the alerts (skips what needs promtool where it is not; FLEET_REQUIRED=1 fails)
 	go test -C scripts/fleet $(UNVETTED) -count=1 -v .
 
+.PHONY: test-deploy
+test-deploy: ## Check the files for Kubernetes, Envoy and HAProxy in deploy/, against schemas and by those programs, which are fetched (skips what cannot be had; DEPLOY_REQUIRED=1 fails)
+	scripts/deploy/run.sh
+
 .PHONY: fmt
 fmt: $(TOOLS)/golangci-lint $(BUF) ## Format the Go and protocol sources
 	$(TOOLS)/golangci-lint fmt ./...
@@ -220,7 +224,7 @@ fmt: $(TOOLS)/golangci-lint $(BUF) ## Format the Go and protocol sources
 
 .PHONY: ci
 ci: ## Everything a change must pass, two parts at a time; what each says comes when it has ended
-	$(MAKE) --jobs=2 --output-sync=target FUZZTIME=2000x FUZZSHARE=4 race test test-lab lint checkgenerate vulncheck smoke test-clients test-packages test-image test-fleet test-page fuzz
+	$(MAKE) --jobs=2 --output-sync=target FUZZTIME=2000x FUZZSHARE=4 race test test-lab lint checkgenerate vulncheck smoke test-clients test-packages test-image test-fleet test-deploy test-page fuzz
 
 .PHONY: clean
 clean: ## Remove what was built (keeps the downloaded ONNX Runtime)

@@ -8,6 +8,12 @@ folder=${1:?usage: environment.sh FOLDER REQUIREMENTS [NAME]}
 list=${2:?usage: environment.sh FOLDER REQUIREMENTS [NAME]}
 name=${3:-clients}
 required=${name^^}_REQUIRED
+# Checks that run at the same time make it once.
+if command -v flock >/dev/null; then
+  mkdir -p "$(dirname "$folder")"
+  exec 9>"$folder.lock"
+  flock 9
+fi
 if cmp -s "$list" "$folder/made"; then
   exit 0
 fi

