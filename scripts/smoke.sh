@@ -35,7 +35,7 @@ free_port() {
 
 address=127.0.0.1:$(free_port)
 http=127.0.0.1:$(free_port)
-"$weft" serve examples/models --listen "$address" --http "$http" --admin-listen "" --state-dir none >"$log" 2>&1 &
+"$weft" serve examples/models --listen "$address" --http "$http" --admin-listen "" --state-dir none --lame-duck 0s >"$log" 2>&1 &
 server=$!
 
 ask() { # method, request

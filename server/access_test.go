@@ -405,8 +405,8 @@ func TestHealthIsShownToWhoSees(t *testing.T) {
 	control := servertest.NewControl(t, policyOf([]person{{name: "sees", models: "policy", has: []string{"predict"}}}))
 	h, _, _ := guarded(t, control)
 	for name, want := range map[string]map[string]string{
-		"sees":       {"": "SERVING", "policy": "SERVING", "walker": "NotFound", "nonesuch": "NotFound"},
-		"a stranger": {"": "SERVING", "policy": "NotFound", "walker": "NotFound", "nonesuch": "NotFound"},
+		"sees":       {"": "SERVING", "ready": "SERVING", "live": "SERVING", "policy": "SERVING", "walker": "NotFound", "nonesuch": "NotFound"},
+		"a stranger": {"": "SERVING", "ready": "SERVING", "live": "SERVING", "policy": "NotFound", "walker": "NotFound", "nonesuch": "NotFound"},
 	} {
 		got := statusesAs(as(t.Context(), name), t, h, slices.Collect(maps.Keys(want))...)
 		if !maps.Equal(got, want) {

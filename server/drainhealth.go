@@ -14,14 +14,18 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// watchFarewell is how long watchers of the health have, once the server drains, to receive NOT_SERVING.
+// watchFarewell is how long watchers of the health have, once the server leaves, to receive NOT_SERVING: the server may
+// have retired just before.
 const watchFarewell = 100 * time.Millisecond
 
 // drainingHealth is grpc.health.v1 that shows models to callers who may know of them, with a Watch that ends when the
-// server drains: watchers stay for as long as there is a server, and a graceful stop would wait for them.
+// server leaves: watchers stay for as long as there is a server, and a graceful stop would wait for them. Before that,
+// while the server is retiring, they stay: a client of gRPC that watches sends its calls elsewhere as long as it hears
+// NOT_SERVING, and would watch again at once.
 type drainingHealth struct {
 	*health.Server
-	models *modelHealth
+	models  *modelHealth
+	leaving <-chan struct{}
 }
 
 // noModel is a service that is never there: no model has such a name.
@@ -30,7 +34,7 @@ const noModel = "/"
 // visible returns the service that a caller asks for, or one that is never there if it is a model that the caller may
 // not know of.
 func visible(ctx context.Context, service string) string {
-	if service == wholeServer || access.CallerOf(ctx).Sees(service) {
+	if !isModel(service) || access.CallerOf(ctx).Sees(service) {
 		return service
 	}
 	return noModel
@@ -63,7 +67,7 @@ func (h *drainingHealth) List(
 }
 
 // Watch implements healthgrpc.HealthServer. A goroutine ends the call's context some time after the server began to
-// drain, once the watcher could read NOT_SERVING; without that the call would last as long as its caller. Which models
+// leave, once the watcher could read NOT_SERVING; without that the call would last as long as its caller. Which models
 // the caller may know of is decided once, when the call begins.
 func (h *drainingHealth) Watch(req *healthgrpc.HealthCheckRequest, rpc healthgrpc.Health_WatchServer) error {
 	req = &healthgrpc.HealthCheckRequest{Service: visible(rpc.Context(), req.GetService())}
@@ -71,7 +75,7 @@ func (h *drainingHealth) Watch(req *healthgrpc.HealthCheckRequest, rpc healthgrp
 	defer cancel(nil)
 	go func() {
 		select {
-		case <-h.models.told:
+		case <-h.leaving:
 		case <-ctx.Done():
 			return
 		}

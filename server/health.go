@@ -18,8 +18,6 @@ import (
 // affair.
 type modelHealth struct {
 	server *health.Server
-	told   chan struct{} // closed by over, after the statuses were set
-	over   func()        // the server drains, and the statuses say so
 
 	mu       sync.Mutex
 	followed *catalog.Snapshot      // guarded by mu; the one followed last
@@ -29,6 +27,7 @@ type modelHealth struct {
 	answering, stalled, loading, coming int
 	begun                               bool // guarded by mu; the whole server was reported as SERVING
 	serving                             bool // guarded by mu; it is now
+	retired                             bool // guarded by mu; nothing is SERVING any more, but the process lives
 }
 
 // modelStatus is the part of a model's state that decides the health of the server.
@@ -37,17 +36,28 @@ type modelStatus struct{ answers, stalled, loading, coming bool }
 // serves reports whether the model is SERVING.
 func (s modelStatus) serves() bool { return s.answers && !s.stalled }
 
-// wholeServer is the service name by which callers ask for the server as a whole.
-const wholeServer = ""
+// The service names that are no models. A model of such a name has no health of its own by this protocol.
+const (
+	wholeServer  = ""      // the server as a whole
+	readyService = "ready" // the same, for probes that cannot ask for a service without a name
+	liveService  = "live"  // SERVING until the process ends
+)
+
+// OwnHealth reports whether a service of grpc.health.v1 is the server's, so that no model is.
+func OwnHealth(service string) bool {
+	return service == wholeServer || service == readyService || service == liveService
+}
+
+// isModel reports whether a service is, or would be, a model.
+func isModel(service string) bool { return !OwnHealth(service) }
 
 // newModelHealth returns the health of a server without models, NOT_SERVING.
 func newModelHealth(server *health.Server) *modelHealth {
-	server.SetServingStatus(wholeServer, healthgrpc.HealthCheckResponse_NOT_SERVING)
-	told := make(chan struct{})
-	return &modelHealth{
-		server: server, told: told, over: sync.OnceFunc(func() { close(told) }),
-		followed: &catalog.Snapshot{}, models: map[string]modelStatus{},
-	}
+	h := &modelHealth{server: server, followed: &catalog.Snapshot{}, models: map[string]modelStatus{}}
+	h.set(wholeServer, false)
+	h.set(readyService, false)
+	h.set(liveService, true)
+	return h
 }
 
 // The states of the whole server, which is SERVING exactly while it is ready.
@@ -64,12 +74,9 @@ const (
 func (h *modelHealth) state() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	select {
-	case <-h.told:
-		return draining
-	default:
-	}
 	switch {
+	case h.retired:
+		return draining
 	case h.serving:
 		return ready
 	case h.answering > 0 && (h.begun || h.coming == 0):
@@ -85,7 +92,7 @@ func (h *modelHealth) state() string {
 func (h *modelHealth) follow(s *catalog.Snapshot) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if s.Revision < h.followed.Revision {
+	if s.Revision < h.followed.Revision || h.retired {
 		return
 	}
 	changed := s.Models.Since(h.followed.Models)
@@ -95,7 +102,9 @@ func (h *modelHealth) follow(s *catalog.Snapshot) {
 		h.count(before, -1)
 		if m == nil {
 			delete(h.models, name)
-			h.server.SetServingStatus(name, healthgrpc.HealthCheckResponse_SERVICE_UNKNOWN)
+			if isModel(name) {
+				h.server.SetServingStatus(name, healthgrpc.HealthCheckResponse_SERVICE_UNKNOWN)
+			}
 			continue
 		}
 		now := modelStatus{answers: m.Answers()}
@@ -105,7 +114,7 @@ func (h *modelHealth) follow(s *catalog.Snapshot) {
 		}
 		h.models[name] = now
 		h.count(now, 1)
-		if !known || now.serves() != before.serves() {
+		if isModel(name) && (!known || now.serves() != before.serves()) {
 			h.set(name, now.serves())
 		}
 	}
@@ -113,14 +122,30 @@ func (h *modelHealth) follow(s *catalog.Snapshot) {
 	if serving := h.begun && h.answering > h.stalled; serving != h.serving {
 		h.serving = serving
 		h.set(wholeServer, serving)
+		h.set(readyService, serving)
 	}
 }
 
-// services returns the names of all services that have a health: the models that are there, and the server as a whole.
+// retire says that nothing serves any more, whatever the models do from now on.
+func (h *modelHealth) retire() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.retired = true
+	for name := range h.models {
+		if isModel(name) {
+			h.set(name, false)
+		}
+	}
+	h.set(wholeServer, false)
+	h.set(readyService, false)
+}
+
+// services returns the names of all services that have a health: the models that are there, and those of the server.
 func (h *modelHealth) services() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return append(slices.Collect(maps.Keys(h.models)), wholeServer)
+	models := slices.DeleteFunc(slices.Collect(maps.Keys(h.models)), func(name string) bool { return !isModel(name) })
+	return append(models, wholeServer, readyService, liveService)
 }
 
 // set tells the health of a service.

@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -41,7 +42,7 @@ func statusesAs(ctx context.Context, t *testing.T, h *servertest.House, names ..
 //	models a=ready,loading b=failed    the states of the versions 1, 2... of each model: also stalled, and slow, which
 //	                                   loads with a proof that takes long; "a/" has its traffic divided
 //	late a=ready                       the same, but of a snapshot that is older than the latest
-//	drain
+//	retire, drain
 type health struct {
 	t        *testing.T
 	house    *servertest.House
@@ -76,12 +77,14 @@ func (h *health) event(line string) string {
 	case "models":
 		h.revision++
 		revision = h.revision
+	case "retire":
+		h.house.Retire()
 	case "drain":
 		if err := h.house.Drain(h.t.Context()); err != nil {
 			return err.Error()
 		}
 	}
-	if words[0] != "drain" {
+	if words[0] != "drain" && words[0] != "retire" {
 		var models []*catalog.Model
 		for _, word := range words[1:] {
 			models = append(models, modelOf(word))
@@ -91,6 +94,9 @@ func (h *health) event(line string) string {
 	h.house.ModelsChanged()
 	now := statusesAs(h.t.Context(), h.t, h.house, "a", "b")
 	h.agrees("", now[""] == "SERVING", h.house.Health())
+	if own := statusesAs(h.t.Context(), h.t, h.house, "live", "ready"); own["live"] != "SERVING" || own["ready"] != now[""] {
+		h.t.Errorf("the services of the server are %v, and the whole is %s", own, now[""])
+	}
 	for _, name := range []string{"a", "b"} {
 		if now[name] != "SERVICE_UNKNOWN" && words[0] != "late" {
 			h.agrees(name, now[name] == "SERVING", h.house.ModelHealth(name))
@@ -125,6 +131,25 @@ func TestHealth(t *testing.T) {
 	})
 }
 
+// TestModelsCalledAsTheServer: the services live and ready are the server's, whatever models are there.
+func TestModelsCalledAsTheServer(t *testing.T) {
+	h := servertest.New(t, server.Config{})
+	want := map[string]string{"": "SERVING", "live": "SERVING", "ready": "SERVING"}
+	for revision, models := range [][]*catalog.Model{
+		{modelOf("live=failed"), modelOf("ready=failed"), modelOf("a=ready")}, {modelOf("a=ready")},
+	} {
+		h.Current.Store(servertest.SnapshotOf(uint64(revision+1), models...))
+		h.ModelsChanged()
+		if got := statusesAs(t.Context(), t, h, "live", "ready"); !maps.Equal(got, want) {
+			t.Errorf("with %d models: %v", len(models), got)
+		}
+		all, err := healthgrpc.NewHealthClient(h.Conn).List(t.Context(), &healthgrpc.HealthListRequest{})
+		if got := all.GetStatuses(); err != nil || len(got) != 4 {
+			t.Errorf("with %d models the list is %v, %v", len(models), got, err)
+		}
+	}
+}
+
 // TestHealthOfManyModels: the list has all models that are there, however many, and none that was.
 func TestHealthOfManyModels(t *testing.T) {
 	h := servertest.New(t, server.Config{})
@@ -136,7 +161,7 @@ func TestHealthOfManyModels(t *testing.T) {
 		h.Current.Store(servertest.SnapshotOf(uint64(revision+1), many[:want]...))
 		h.ModelsChanged()
 		all, err := healthgrpc.NewHealthClient(h.Conn).List(t.Context(), &healthgrpc.HealthListRequest{})
-		if got := all.GetStatuses(); err != nil || len(got) != want+1 ||
+		if got := all.GetStatuses(); err != nil || len(got) != want+3 ||
 			got["m0"].GetStatus() != healthgrpc.HealthCheckResponse_SERVING {
 			t.Errorf("of %d models: %d, %v", want, len(got), err)
 		}

@@ -245,7 +245,9 @@ func (s *Server) Register(g *grpc.Server) {
 	weftv1.RegisterModelServiceServer(services, weftapi.Catalog{API: s.api})
 	s.inference.Register(g)
 	tfserving.Register(g, s.api.Calls)
-	healthgrpc.RegisterHealthServer(services, &drainingHealth{s.health.server, s.health})
+	healthgrpc.RegisterHealthServer(services, &drainingHealth{
+		s.health.server, s.health, s.pipeline.Gate().Reached(predict.Leaving),
+	})
 	reflection.Register(services)
 	s.methods = methodsOf(g)
 }
@@ -271,7 +273,7 @@ func (s *Server) Web(elsewhere ...string) *web.Mux {
 func (s *Server) Live() http.Handler {
 	return (&live.Page{
 		Activity: s.api.Activity, Models: weftapi.Catalog{API: s.api}, Access: s.api.Control,
-		Closed: s.pipeline.Gate().Closed(), Address: s.Address,
+		Closed: s.pipeline.Gate().Reached(predict.Leaving), Address: s.Address,
 	}).Handler()
 }
 
@@ -394,14 +396,26 @@ func (s *Server) ModelHealth(model string) string {
 	return unavailable
 }
 
-// Drain refuses new requests as UNAVAILABLE, turns health to NOT_SERVING and soon ends the calls that watch it, ends
-// the reading of streams, and waits until every accepted request was answered and every stream has ended, or ctx has.
-// The error is then ctx's. Stop the grpc.Server gracefully afterwards, which sends the last answers; until then callers
-// learn that the server is draining. Drain may be called again.
+// Retire turns health to NOT_SERVING, but for the service "live". Everything is answered on, so that callers and
+// balancers have the time to notice; a stream ends where an episode does. It begins the stop, and may be called again.
+func (s *Server) Retire() {
+	s.health.retire()
+	s.pipeline.Gate().Advance(predict.Retiring)
+}
+
+// Leave retires, and ends the calls that would last: watches of health and activity, calls that wait for a load, and
+// streams, whose callers are asked to open them elsewhere. Unary requests are answered on, so that none fails that
+// comes before its connection was told to go: the grpc.Server is to be stopped gracefully at the same time.
+func (s *Server) Leave() {
+	s.Retire()
+	s.pipeline.Gate().Advance(predict.Leaving)
+}
+
+// Drain leaves, refuses new requests as UNAVAILABLE, and waits until every accepted request was answered and every
+// stream has ended, or ctx has. The error is then ctx's. Drain may be called again.
 func (s *Server) Drain(ctx context.Context) error {
-	s.pipeline.Gate().Close() // first: who reads NOT_SERVING may rely on it that nothing is accepted any more
-	s.health.server.Shutdown()
-	s.health.over()
+	s.Leave()
+	s.pipeline.Gate().Advance(predict.Closed)
 	return s.pipeline.Gate().Drain(ctx)
 }
 

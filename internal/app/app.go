@@ -34,6 +34,7 @@ type App struct {
 	hangups     <-chan os.Signal           // ask for a reload; nil: there are no reloads
 	level       slog.LevelVar              // of the log
 	drain       atomic.Int64               // nanoseconds; the drain timeout that is in force
+	terminal    bool                       // the log goes to one
 	loading     *loadingLine               // until the server is ready; nil: the log says it
 }
 
@@ -53,7 +54,8 @@ func (a *App) Run(log io.Writer) error {
 		return err
 	}
 	defer a.unstage()
-	if progress.Terminal(log) && a.LogFormat != "json" {
+	a.terminal = progress.Terminal(log)
+	if a.terminal && a.LogFormat != "json" {
 		a.loading = newLoadingLine(log, "weft serve")
 		// The log goes through the line, so that a record does not end up in the middle of it.
 		defer a.loading.Close()

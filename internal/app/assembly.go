@@ -69,6 +69,8 @@ type assembly struct {
 	connections *protect.Connections // of all connections
 	edge        *server.Server
 	web, live   atomic.Pointer[http.Handler] // of edge; nil before there is one
+	pagesServer *http.Server                 // nil: --http is empty
+	parting     atomic.Bool                  // connections of HTTP are to end with their next answer
 	activity    *activity.Log
 	transport   *grpc.Server
 	rollouts    *rollout.Manager
@@ -400,6 +402,8 @@ func (s *assembly) awaitModels(ctx context.Context) error {
 		return &nothingLoadedError{failed}
 	}
 	s.supervisor.Ready()
+	// Before that no balancer has sent anything, and a start that fails is to end at once.
+	s.group.Start(s.lameDuckPart())
 	if s.Hints != nil {
 		s.hints(s.Hints)
 	}

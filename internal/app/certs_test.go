@@ -60,6 +60,7 @@ func serveSecured(t *testing.T) (*secured, *weftest.Authority) {
 	s.settings = &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{own}}
 	a := &App{Settings: Settings{Repositories: []string{repository}, Server: config.DefaultServer()}, hangups: s.hangups}
 	a.Listen, a.HTTP, a.AdminListen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
+	a.LameDuck = 0
 	a.TLSCert, a.TLSKey, a.TLSClientCA = s.files.Cert, s.files.Key, s.files.ClientCA
 	ended := make(chan error, 1)
 	go func() { ended <- a.serve(s.signals, slog.New(&s.log)) }()

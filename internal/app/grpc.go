@@ -37,13 +37,56 @@ func grpcOptions(s *config.Server, memory tensor.Memory) []grpc.ServerOption {
 // does not read, need all of it.
 const farewell = time.Second
 
+// lameDuck is how long a server that is told to stop answers as before, by itself, within a drain timeout.
+func (a *App) lameDuck(drain time.Duration) time.Duration {
+	switch {
+	case a.LameDuck != config.AutoPeriod:
+		return time.Duration(a.LameDuck)
+	case a.terminal:
+		return 0
+	}
+	return min(5*time.Second, drain/2)
+}
+
+// lameDuckPart is the first thing that stops, of a server that was ready: health says that it does not serve, and
+// everything is answered on until callers and balancers have noticed. Towards the end callers over HTTP are asked to
+// connect anew after their next answer, so that only idle connections are left to be closed.
+func (s *assembly) lameDuckPart() lifecycle.Part {
+	return lifecycle.Part{Name: "lame duck", Stop: func(ctx context.Context) error {
+		s.edge.Retire()
+		wait := s.lameDuck(time.Duration(s.drain.Load()))
+		if wait > 0 {
+			s.log.Info("answering on, while health says no", "event", "lame_duck", "lame_duck", wait)
+		}
+		last := wait / 5
+		pause(ctx, wait-last)
+		s.parting.Store(true)
+		pause(ctx, last)
+		if s.pagesServer != nil {
+			s.pagesServer.SetKeepAlivesEnabled(false) // and closes idle connections
+		}
+		return nil
+	}}
+}
+
+// pause waits for so long, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
 // grpcPart serves predictions. Its stop takes these steps:
 //
-//  1. hurry sees to it that nothing waits for a batch to fill. New requests are refused, and accepted ones are
-//     answered, as long as ctx lasts.
-//  2. If ctx ends before that, abandon ends the queued requests, so that their callers get an answer, and running ones
+//  1. hurry sees to it that nothing waits for a batch to fill. Connections are asked to go (GOAWAY), and streams end.
+//     Requests that come meanwhile are answered, since their callers have not heard of it.
+//  2. Once no connection is left, or half of the time is over that ctx leaves, new requests are refused. Accepted ones
+//     are answered, as long as ctx lasts.
+//  3. If ctx ends before that, abandon ends the queued requests, so that their callers get an answer, and running ones
 //     have the farewell.
-//  3. Connections close once their calls have ended.
 //  4. If calls are still open when that time is over, end ends the runs. Runs that it cannot end are left behind, which
 //     is the error.
 func grpcPart(l net.Listener, s *server.Server, g *grpc.Server, hurry, abandon func(),
@@ -54,6 +97,21 @@ func grpcPart(l net.Listener, s *server.Server, g *grpc.Server, hurry, abandon f
 		Run:  func() error { return g.Serve(l) },
 		Stop: func(ctx context.Context) error {
 			hurry()
+			finished := make(chan struct{})
+			go func() {
+				g.GracefulStop()
+				close(finished)
+			}()
+			s.Leave()
+			refuse, cancel := context.WithCancel(ctx)
+			if end, has := ctx.Deadline(); has {
+				refuse, cancel = context.WithTimeout(ctx, time.Until(end)/2)
+			}
+			defer cancel()
+			select {
+			case <-finished:
+			case <-refuse.Done():
+			}
 			err := s.Drain(ctx)
 			if err != nil {
 				if n := s.Unanswered(); n > 0 { // else it is streams that had not ended yet
@@ -69,11 +127,6 @@ func grpcPart(l net.Listener, s *server.Server, g *grpc.Server, hurry, abandon f
 				defer cancel()
 				sending = hurry
 			}
-			finished := make(chan struct{})
-			go func() {
-				g.GracefulStop()
-				close(finished)
-			}()
 			select {
 			case <-finished:
 				return err

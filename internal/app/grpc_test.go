@@ -6,6 +6,8 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -13,13 +15,19 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	healthgrpc "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/lifecycle"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
+	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server"
+	"github.com/weftserve/weft/server/servertest"
 )
 
 func dialPart(t *testing.T, listener *bufconn.Listener) *grpc.ClientConn {
@@ -70,6 +78,97 @@ func TestStopWithAnIdleStream(t *testing.T) {
 		}
 	})
 }
+
+// TestLameDuck plays a stop: health says no at once, and calls of gRPC and HTTP are answered on for so long. Then
+// connections go, and requests are refused once none is left, or half of the rest of the drain timeout is over.
+func TestLameDuck(t *testing.T) {
+	for _, c := range []struct {
+		wait    time.Duration // of the lame duck
+		cut     time.Duration // when the stop is cut short
+		held    time.Duration // how long the request that holds the last connection takes
+		answers time.Duration // when requests were still answered
+		refuses time.Duration // when they were refused
+	}{
+		{10 * time.Second, 30 * time.Second, 14 * time.Second, 14 * time.Second, 14 * time.Second},
+		{10 * time.Second, 30 * time.Second, 25 * time.Second, 20 * time.Second, 20 * time.Second},
+		{0, 30 * time.Second, 5 * time.Second, 5 * time.Second, 5 * time.Second},
+		{20 * time.Second, 6 * time.Second, 5 * time.Second, 6 * time.Second, 6 * time.Second}, // a second signal
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h := servertest.New(t, server.Config{})
+			h.Run = func(ctx context.Context, call *catalog.Call) error {
+				if call.Version.Number == 1 {
+					time.Sleep(c.held)
+				}
+				return servertest.RunPolicy(ctx, call)
+			}
+			log := slog.New(slog.DiscardHandler)
+			s := &assembly{App: &App{}, edge: h.Server, log: log}
+			s.LameDuck = config.Period(c.wait)
+			web := h.Web()
+			const moment = time.Millisecond
+			ask := func() int {
+				w := httptest.NewRecorder()
+				web.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/models/policy:predict",
+					strings.NewReader(`{"instances": [[1, 2, 3, 4]]}`)))
+				return w.Code
+			}
+			watch, err := healthgrpc.NewHealthClient(h.Conn).Watch(t.Context(), &healthgrpc.HealthCheckRequest{Service: "live"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			held := make(chan error, 1)
+			go func() {
+				q := servertest.Observation("")
+				q.Model.VersionChoice = &weftv1.ModelSpec_Version{Version: 1}
+				_, err := h.Predictions.Predict(t.Context(), q)
+				held <- err
+			}()
+			synctest.Wait()
+			began := time.Now()
+			ctx, cancel := context.WithTimeoutCause(t.Context(), c.cut, errCut)
+			defer cancel()
+			stopped := make(chan error, 1)
+			go func() {
+				err := s.lameDuckPart().Stop(ctx)
+				none := func() {}
+				stopped <- errors.Join(err, grpcPart(nil, h.Server, h.GRPC, none, none, func() error { return nil }, log).Stop(ctx))
+			}()
+			synctest.Wait()
+			if h.Health() != "draining" {
+				t.Errorf("the server says %s", h.Health())
+			}
+			if before := c.answers - moment; before > 0 {
+				time.Sleep(before)
+				if got := ask(); got != http.StatusOK {
+					t.Errorf("%+v: a request after %v gets %d", c, before, got)
+				}
+			}
+			if stops := min(c.wait, c.cut) > time.Since(began); s.parting.Load() == stops {
+				t.Errorf("%+v: connections of HTTP part: %v", c, !stops)
+			}
+			time.Sleep(began.Add(c.refuses + watched + moment).Sub(time.Now()))
+			if got := ask(); got != http.StatusServiceUnavailable {
+				t.Errorf("%+v: a request after %v gets %d", c, time.Since(began), got)
+			}
+			if err := <-held; err != nil && c.held < c.cut {
+				t.Errorf("%+v: the request that was accepted: %v", c, err)
+			}
+			if err := <-stopped; err != nil && c.cut > c.refuses {
+				t.Errorf("%+v: the stop ends with %v", c, err)
+			}
+			if _, err = watch.Recv(); err != nil {
+				t.Errorf("%+v: of the service live: %v", c, err)
+			}
+			if _, err = watch.Recv(); status.Code(err) != codes.Unavailable {
+				t.Errorf("%+v: the watch ends with %v", c, err)
+			}
+		})
+	}
+}
+
+// watched is how long watchers of health may hold up a stop.
+const watched = 100 * time.Millisecond
 
 // TestStopWaitsForAnswersOnTheWay: an orderly stop leaves answers all of its time to arrive.
 func TestStopWaitsForAnswersOnTheWay(t *testing.T) {

@@ -156,14 +156,26 @@ func (s *assembly) httpPart(l net.Listener, pages http.Handler) lifecycle.Part {
 	if s.certs != nil {
 		l = tls.NewListener(l, s.certs.HTTP())
 	}
-	return serveHTTP(l, &http.Server{
-		Handler: protect.Pages(s.httpGuard.Handler(pages)),
+	s.pagesServer = &http.Server{
+		Handler: protect.Pages(s.httpGuard.Handler(s.until(pages))),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return protect.ConnContext(access.ConnContext(ctx, c), c)
 		},
 		ReadTimeout: httpTimeout, WriteTimeout: httpTimeout,
 		ReadHeaderTimeout: httpHeaderTime, IdleTimeout: httpIdle, MaxHeaderBytes: httpHeaderBytes,
 		ErrorLog: slog.NewLogLogger(complaints{s.log.Handler(), s.certs}, slog.LevelDebug),
+	}
+	return serveHTTP(l, s.pagesServer)
+}
+
+// until serves pages. Once the server is parting, connections end with their next answer: a connection that was closed
+// while its caller sends a request would fail that.
+func (s *assembly) until(pages http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.parting.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		pages.ServeHTTP(w, r)
 	})
 }
 

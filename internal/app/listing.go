@@ -1,10 +1,12 @@
 package app
 
 import (
+	"fmt"
 	"log/slog"
 	"slices"
 
 	"github.com/weftserve/weft/runtime/modelrepo"
+	"github.com/weftserve/weft/server"
 )
 
 // repository opens the repositories and the list of models, and allows links into the stores of models.
@@ -37,6 +39,15 @@ func scan(s *Settings, log *slog.Logger) (*modelrepo.Repository, modelrepo.Listi
 	return repository, listing, nil
 }
 
+// hiddenHealth says why grpc.health.v1 does not have the health of a model; "": it has.
+func hiddenHealth(model string) string {
+	if !server.OwnHealth(model) {
+		return ""
+	}
+	return fmt.Sprintf("grpc.health.v1 has the service %q for the server itself: give the model another name, or ask "+
+		"/readyz/%s or the Open Inference Protocol", model, model)
+}
+
 // tellOddities logs faults and notes of a listing that the one before did not have. The text decides which are the
 // same.
 func tellOddities(now, before modelrepo.Listing, log *slog.Logger) {
@@ -45,6 +56,7 @@ func tellOddities(now, before modelrepo.Listing, log *slog.Logger) {
 		known[fault.Error()] = true
 	}
 	for _, m := range before.Models {
+		known[hiddenHealth(m.Name)] = true
 		for _, note := range slices.Concat(m.Notes, m.Unused) {
 			known[note] = true
 		}
@@ -55,6 +67,9 @@ func tellOddities(now, before modelrepo.Listing, log *slog.Logger) {
 		}
 	}
 	for _, m := range now.Models {
+		if cause := hiddenHealth(m.Name); cause != "" && !known[cause] {
+			log.Warn("health of a model not served", "event", "model_health_hidden", "model", m.Name, "cause", cause)
+		}
 		for _, note := range m.Notes {
 			if !known[note] {
 				log.Warn("repository entry passed over", "event", "repository_entry_ignored", "model", m.Name,

@@ -87,6 +87,9 @@ func (r *report) listing(l *modelrepo.Listing) {
 		if m.Missing != nil {
 			r.fault(m.Missing)
 		}
+		if cause := hiddenHealth(m.Name); cause != "" {
+			r.note("model " + m.Name + ": " + cause)
+		}
 		for _, note := range slices.Concat(m.Notes, m.Unused) {
 			r.note(note)
 		}

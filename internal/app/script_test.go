@@ -166,7 +166,7 @@ func (s *script) serve(args []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	s.log = &weftest.Log{}
+	s.log, c.LameDuck = &weftest.Log{}, 0
 	if s.fails {
 		a := &App{Settings: *c}
 		a.Listen, a.HTTP, a.AdminListen = "127.0.0.1:0", "", ""

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -20,12 +19,10 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	healthgrpc "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/status"
 
 	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/internal/telemetry"
 	"github.com/weftserve/weft/internal/weftest"
-	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
 // running is a server in this process.
@@ -100,7 +97,7 @@ func serveLogging(t testing.TB, repository string, adjust func(*App), to slog.Ha
 	leaks := goleak.IgnoreCurrent()
 	c := &App{Settings: Settings{Repositories: []string{repository}, Server: config.DefaultServer()}}
 	c.Listen, c.HTTP, c.AdminListen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
-	c.settle = 50 * time.Millisecond
+	c.settle, c.LameDuck = 50*time.Millisecond, 0
 	if adjust != nil {
 		adjust(c)
 	}
@@ -195,6 +192,10 @@ func TestStopTellsThoseWhoWatch(t *testing.T) {
 	r.awaitReady(t)
 	ctx, cancel := context.WithTimeout(t.Context(), weftest.Patience)
 	defer cancel()
+	watch, err := healthgrpc.NewHealthClient(r.conn).Watch(ctx, &healthgrpc.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	answered := make(chan map[codes.Code]int)
 	go func() {
 		ended, _ := weftest.Predict(ctx, r.conn, "slow", "x", 4)
@@ -203,13 +204,13 @@ func TestStopTellsThoseWhoWatch(t *testing.T) {
 	if err := weftest.AwaitQueue(ctx, r.conn, "slow", 3); err != nil {
 		t.Fatal(err)
 	}
-	r.stop()
-	if err := weftest.AwaitHealth(ctx, r.conn, healthgrpc.HealthCheckResponse_NOT_SERVING); err != nil {
-		t.Error(err)
-	}
-	_, err := weftv1.NewPredictionServiceClient(r.conn).Predict(ctx, weftest.Request("slow", 1))
-	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "draining") {
-		t.Errorf("a new request gets %v, want Unavailable because the server drains", err)
+	for _, want := range []healthgrpc.HealthCheckResponse_ServingStatus{
+		healthgrpc.HealthCheckResponse_SERVING, healthgrpc.HealthCheckResponse_NOT_SERVING,
+	} {
+		if got, err := watch.Recv(); err != nil || got.GetStatus() != want {
+			t.Errorf("the watch hears %v, %v, want %v", got, err, want)
+		}
+		r.stop()
 	}
 	if code, body := r.get(t, "/readyz"); code != http.StatusServiceUnavailable || body != "draining\n" {
 		t.Errorf("/readyz: %d %q", code, body)

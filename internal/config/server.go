@@ -80,6 +80,10 @@ type Server struct {
 	// DrainTimeout is how long a stopping server lets accepted requests finish; 0 cuts them short at once. Too low
 	// breaks off promised work; too high delays a restart in which something hangs.
 	DrainTimeout Duration `yaml:"drain-timeout" name:"drain-timeout" default:"30s" group:"Limits:" help:"Time of accepted requests to end at a stop."`
+	// LameDuck is how long a server that is told to stop answers as before, while its health says that it does not serve;
+	// auto: 5s, at most half of DrainTimeout, and 0 where the log goes to a terminal. It is a part of DrainTimeout. Too low
+	// fails requests of callers and balancers that have not noticed yet; too high delays restarts.
+	LameDuck Period `yaml:"lame-duck" name:"lame-duck" default:"auto" group:"Limits:" help:"Answer on for this long at a stop, while health says no; auto: 5s, 0 at a terminal."`
 	// MaxQueuedBytes bounds the input bytes of all waiting requests together; beyond it requests are refused.
 	// Too low refuses bursts that there is memory for; too high risks that the system kills the process for memory.
 	MaxQueuedBytes Size `yaml:"max-queued-bytes" name:"max-queued-bytes" default:"1GiB" group:"Limits:" help:"Inputs of all waiting requests."`
@@ -224,8 +228,8 @@ func DefaultServer() Server {
 		Listen: "127.0.0.1:9000", HTTP: "127.0.0.1:9001", AdminListen: "127.0.0.1:9002", Devices: []string{"cpu"},
 		TLSClientAuth: ClientAuthRequire,
 		Isolation:     IsolateDevice, Sandbox: SandboxAuto, WorkerMemory: AutoBound, RunTimeout: Duration(30 * time.Second),
-		GPUTelemetry:   GPUTelemetryAuto,
-		DrainTimeout:   Duration(30 * time.Second),
+		GPUTelemetry: GPUTelemetryAuto,
+		DrainTimeout: Duration(30 * time.Second), LameDuck: AutoPeriod,
 		MaxQueuedBytes: GiB, MaxMessageBytes: 16 * MiB, MaxHeldBytes: 256 * MiB, StateMemory: GiB,
 		MaxUploadBytes: 2 * GiB, MaxConnectionAge: Duration(24 * time.Hour),
 		WatchInterval: Duration(5 * time.Second),
@@ -286,6 +290,10 @@ func (s *Server) Check() Faults {
 	}
 	if s.Pprof && s.HTTP == "" {
 		faults.Addf("pprof", "set while http is empty, whose address serves the profiles; set http, or leave pprof out")
+	}
+	if s.LameDuck > 0 && Duration(s.LameDuck) >= s.DrainTimeout {
+		faults.Addf("lame-duck", "%v is not less than drain-timeout (%v), of which it is a part: nothing would be left to "+
+			"answer what was accepted; lower it, or raise drain-timeout", s.LameDuck, s.DrainTimeout)
 	}
 	seen := map[string]string{}
 	for _, l := range s.listeners() {

@@ -116,3 +116,32 @@ func (d Duration) String() string {
 	}
 	return s
 }
+
+// Period is a Duration that may be "auto": the server then chooses it.
+type Period Duration
+
+// AutoPeriod is "auto". No Duration is negative.
+const AutoPeriod Period = -1
+
+// UnmarshalText reads "auto" or a Duration.
+func (p *Period) UnmarshalText(text []byte) error {
+	if string(text) == "auto" {
+		*p = AutoPeriod
+		return nil
+	}
+	if err := (*Duration)(p).UnmarshalText(text); err != nil {
+		return fmt.Errorf("%w, or auto", err)
+	}
+	return nil
+}
+
+// MarshalText is the inverse of UnmarshalText.
+func (p Period) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// String gives the period as UnmarshalText reads it.
+func (p Period) String() string {
+	if p == AutoPeriod {
+		return "auto"
+	}
+	return Duration(p).String()
+}

@@ -116,9 +116,9 @@ func Run(cfg Config, start func(ctx context.Context, g *Group) error) error {
 	}
 
 	drain := cfg.DrainTimeout()
-	timer := time.AfterFunc(drain, func() { cut(fmt.Errorf("%w after the drain timeout of %v", ErrCutShort, drain)) })
-	err = errors.Join(err, g.stop(hurry, log))
-	timer.Stop()
+	within, done := context.WithTimeoutCause(hurry, drain, fmt.Errorf("%w after the drain timeout of %v", ErrCutShort, drain))
+	err = errors.Join(err, g.stop(within, log))
+	done()
 	close(ended)
 	<-watched
 	cut(nil)

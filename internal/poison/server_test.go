@@ -84,7 +84,7 @@ func serveWith(t testing.TB, by []string, repository string, flags ...string) *s
 	command := append(slices.Clone(by), path)
 	s.command = exec.Command(command[0], slices.Concat(command[1:], []string{
 		"serve", repository, "--listen=127.0.0.1:0", "--http=127.0.0.1:0",
-		"--admin-listen=", "--log-format=json", "--watch-interval=200ms", "--state-dir=",
+		"--admin-listen=", "--log-format=json", "--watch-interval=200ms", "--state-dir=", "--lame-duck=0s",
 	}, flags)...)
 	s.command.Env = append(os.Environ(), "OTEL_TRACES_EXPORTER=none", "OTEL_METRICS_EXPORTER=none")
 	s.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

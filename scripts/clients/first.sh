@@ -19,7 +19,7 @@ pip=("$folder/venv/bin/python" -m pip --quiet --disable-pip-version-check)
 "${pip[@]}" install --require-hashes -r "$folder/requirements.txt"
 "${pip[@]}" install --no-index "$wheel"
 installed=$(seconds)
-"$weft" serve --listen "unix:$folder/weft.sock" --http '' --admin-listen '' --state-dir none ../../examples/models \
+"$weft" serve --listen "unix:$folder/weft.sock" --http '' --admin-listen '' --state-dir none --lame-duck 0s ../../examples/models \
   2>"$folder/said" &
 server=$!
 until grep -q 'event=ready ' "$folder/said"; do

@@ -19,7 +19,7 @@ class Server:
         self.said = []
         self.process = subprocess.Popen(
             [WEFT, "serve", models, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0",
-             "--state-dir", "none", *flags],
+             "--state-dir", "none", "--lame-duck", "0s", *flags],
             stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
         )
         self.listener = threading.Thread(target=self._listen, daemon=True)

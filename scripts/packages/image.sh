@@ -88,7 +88,7 @@ run() {
   grep --quiet 'set insecure' "$work/log" || fail "without --insecure, it does not say what to do"
   chmod -R go+rX "$work"
   (cd "$image" && confined "$image/usr/lib/weft/bin/weft" serve --config "$image/etc/weft/weft.yaml" \
-    --listen "127.0.0.1:$(free_port)" --http "$http" --insecure --state-dir none "$work/src/examples/models") \
+    --listen "127.0.0.1:$(free_port)" --http "$http" --insecure --state-dir none --lame-duck 0s "$work/src/examples/models") \
     >"$work/log" 2>&1 &
   server=$!
   await "$http"

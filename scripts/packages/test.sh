@@ -30,7 +30,7 @@ serve() { # settings, command...
   http=127.0.0.1:$(free_port)
   # Not where it was built: there, a library of the source tree would be found.
   (cd "$work" && exec env -u WEFT_ONNXRUNTIME_LIB "$@" serve --config "$settings" --listen "127.0.0.1:$(free_port)" \
-    --http "$http" --admin-listen "" --state-dir none "$repository") >"$work/log" 2>&1 &
+    --http "$http" --admin-listen "" --state-dir none --lame-duck 0s "$repository") >"$work/log" 2>&1 &
   server=$!
   await "$http"
   infer "$http"

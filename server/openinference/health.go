@@ -35,10 +35,8 @@ func (s *Service) ModelReady(
 // answers reports whether requests of a model are answered at present; v is the version that one would get now. For
 // requests that name no version it says what grpc.health.v1 does.
 func (s *Service) answers(q *inference.ModelReadyRequest, v *catalog.Version) bool {
-	select {
-	case <-s.Pipeline.Gate().Closed():
+	if s.Pipeline.Gate().Has(predict.Retiring) {
 		return false
-	default:
 	}
 	if m := s.Pipeline.Snapshot().Model(q.GetName()); q.GetVersion() == "" && m != nil {
 		return m.Responds()

@@ -16,22 +16,40 @@ func (e *ServerFullError) Error() string {
 		"--max-concurrent-requests", e.Limit)
 }
 
+// Phase is how far the stop of the server has come. It only goes forward.
+type Phase int
+
+const (
+	// Retiring: who asks whether the server is ready hears that it is not, and everything is answered on. A stream ends
+	// where an episode does.
+	Retiring Phase = iota
+	// Leaving: connections are asked to go. Streams and other calls that would last end, and no stream is let in.
+	Leaving
+	// Closed: nothing is let in.
+	Closed
+	phases
+)
+
 // Gate limits how many requests are in the server at once (max-concurrent-requests), counts them and the streams, and
-// closes when the server drains. It has nothing to do with rollout.Gate, the promotion criteria of a rollout. A stream
+// knows how far the stop has come. It has nothing to do with rollout.Gate, the promotion criteria of a rollout. A stream
 // counts by itself, so that draining waits for it to end; its requests count as requests until their answers were sent.
 type Gate struct {
-	closed chan struct{} // closed when draining begins
-	empty  chan struct{} // closed once draining and nothing is inside
+	reached [phases]chan struct{} // each is closed when its phase begins
+	empty   chan struct{}         // closed once the gate is closed and nothing is inside
 
 	mu       sync.Mutex
-	limit    int  // guarded by mu; requests; 0: no bound
-	draining bool // guarded by mu
-	requests int  // guarded by mu
-	streams  int  // guarded by mu
+	limit    int   // guarded by mu; requests; 0: no bound
+	next     Phase // guarded by mu; the first that has not begun
+	requests int   // guarded by mu
+	streams  int   // guarded by mu
 }
 
 func newGate(limit int) *Gate {
-	return &Gate{limit: limit, closed: make(chan struct{}), empty: make(chan struct{})}
+	g := &Gate{limit: limit, empty: make(chan struct{})}
+	for p := range g.reached {
+		g.reached[p] = make(chan struct{})
+	}
+	return g
 }
 
 // SetLimit changes how many requests may be inside. Requests that are inside stay, also if they are more than that.
@@ -46,7 +64,7 @@ func (g *Gate) enterRequest() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
-	case g.draining:
+	case g.next > Closed:
 		return sharedsched.ErrDraining
 	case g.limit > 0 && g.requests >= g.limit:
 		return &ServerFullError{Limit: g.limit}
@@ -58,11 +76,11 @@ func (g *Gate) enterRequest() error {
 // leaveRequest undoes enterRequest.
 func (g *Gate) leaveRequest() { g.leave(&g.requests) }
 
-// EnterStream lets a stream in unless the server drains. Each success needs one LeaveStream.
+// EnterStream lets a stream in unless the server is leaving. Each success needs one LeaveStream.
 func (g *Gate) EnterStream() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.draining {
+	if g.next > Leaving {
 		return sharedsched.ErrDraining
 	}
 	g.streams++
@@ -79,16 +97,22 @@ func (g *Gate) leave(count *int) {
 	g.checkEmptyLocked()
 }
 
-// checkEmptyLocked requires mu. Nothing enters once draining, so the counts reach zero once, or are zero when draining
-// begins.
+// checkEmptyLocked requires mu. Nothing enters a closed gate, so the counts reach zero once, or are zero when it closes.
 func (g *Gate) checkEmptyLocked() {
-	if g.draining && g.requests == 0 && g.streams == 0 {
+	if g.next > Closed && g.requests == 0 && g.streams == 0 {
 		close(g.empty)
 	}
 }
 
-// Closed is closed when draining begins.
-func (g *Gate) Closed() <-chan struct{} { return g.closed }
+// Reached is closed when the phase begins.
+func (g *Gate) Reached(p Phase) <-chan struct{} { return g.reached[p] }
+
+// Has reports whether the phase has begun.
+func (g *Gate) Has(p Phase) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.next > p
+}
 
 // Inside returns how many requests are in the server. Streams without a request do not count.
 func (g *Gate) Inside() int {
@@ -97,14 +121,15 @@ func (g *Gate) Inside() int {
 	return g.requests
 }
 
-// Close lets nothing in any more.
-func (g *Gate) Close() {
+// Advance begins a phase, and those before it.
+func (g *Gate) Advance(to Phase) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.draining {
-		g.draining = true
-		close(g.closed)
-		g.checkEmptyLocked()
+	for g.next <= to {
+		close(g.reached[g.next])
+		if g.next++; g.next > Closed {
+			g.checkEmptyLocked()
+		}
 	}
 }
 

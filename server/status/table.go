@@ -184,7 +184,9 @@ var table = []entry{
 	all[*routing.NotReadyError](unavailable),
 	// A lost device is asked for before ModelError, which may wrap it.
 	some(unavailable, catalog.ErrDeviceLost, catalog.ErrNotReady, catalog.ErrUntried, catalog.ErrNotOpen,
-		sharedsched.ErrRemoved, sharedsched.ErrDraining, sharedsched.ErrClosed),
+		sharedsched.ErrRemoved, sharedsched.ErrClosed),
+	// Nothing was accepted: another server may be asked at once.
+	some(fault{code: codes.Unavailable, reason: "DRAINING", retry: retryUnavailable}, sharedsched.ErrDraining),
 	// Two versions fail on the input, so the input is wrong; a failure of one may be the model's.
 	all[*predict.InputError](fault{code: codes.InvalidArgument, reason: inputFailed}),
 	of(func(e *catalog.ModelError) fault {

@@ -66,8 +66,8 @@ func specIn(v *web.Visit) (*serving.ModelSpec, routing.Choice, error) {
 	return m, choiceOf(m), nil
 }
 
-// status answers with the states of a model's versions. The code is 503 where none of them is available: so probes of
-// KServe read it, which look for "ready".
+// status answers with the states of a model's versions. The code is 503 where none of them is available, or the
+// server is about to stop: so probes of KServe read it, which look for "ready".
 func (s *REST) status(v *web.Visit) (any, error) {
 	m, _, err := specIn(v)
 	if err != nil {
@@ -97,6 +97,7 @@ func (s *REST) status(v *web.Visit) (any, error) {
 		})
 		ready = ready || one.GetState() == serving.ModelVersionStatus_AVAILABLE
 	}
+	ready = ready && !s.Models.Pipeline.Gate().Has(predict.Retiring)
 	code := http.StatusOK
 	if !ready {
 		code = http.StatusServiceUnavailable

@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/status"
+	"github.com/weftserve/weft/sharedsched"
 )
 
 // Streamed is what a protocol has for one stream of its requests.
@@ -39,11 +41,20 @@ func (c *Calls) Stream(call grpc.ServerStream, of Streamed) error {
 	defer c.Pipeline.EndStream(st)
 	err := st.run()
 	st.answers.Wait()
-	for err == nil && len(st.ended) > 0 { // an answer ended it after its caller's half-close, or while it drained
+	// An answer ended it after its caller's half-close, or while the server stopped; or that came after the half-close,
+	// and there is nothing to open again for.
+	for len(st.ended) > 0 && (err == nil || errors.Is(err, errOpenAgain)) {
 		err = <-st.ended
+	}
+	if errors.Is(err, errOpenAgain) {
+		err = c.fail(call.Context(), err, predict.Place{})
 	}
 	return err
 }
+
+// errOpenAgain ends a stream of a server that stops. Nothing was accepted after it was decided.
+var errOpenAgain = fmt.Errorf("%w: open the stream again; its requests without an answer were not accepted",
+	sharedsched.ErrDraining)
 
 // stream is a stream that is served. A goroutine reads, one per accepted request runs it and sends the answer, and the
 // handler waits, so that a drain reaches it while the reader waits for the caller.
@@ -60,6 +71,7 @@ type stream struct {
 
 	mu     sync.Mutex
 	over   bool                 // guarded by mu; nothing is accepted any more
+	atEnd  bool                 // guarded by mu; the latest request ended its episode
 	latest map[streamKey]*place // guarded by mu; of each episode, the last of those without an answer
 }
 
@@ -122,8 +134,9 @@ func (p *place) Release() {
 	}
 }
 
-// run accepts requests until the caller half-closes or the server drains (nil), or the stream breaks. Once it has
-// returned, no request is begun any more; those begun go on.
+// run accepts requests until the caller half-closes (nil), the stream breaks, or the server stops (errOpenAgain): while
+// it is retiring, where an episode ends; at once when it leaves. Once run has returned, no request is begun any more;
+// those begun go on.
 func (st *stream) run() error {
 	// The reader ends once the handler has returned at the latest: gRPC makes RecvMsg fail then.
 	go func() {
@@ -134,15 +147,32 @@ func (st *stream) run() error {
 		}()
 		st.end(st.read())
 	}()
-	var err error
 	select {
-	case <-st.Pipeline.Gate().Closed():
-	case err = <-st.ended:
+	case <-st.Pipeline.Gate().Reached(predict.Retiring):
+		if st.leaves(false) {
+			return errOpenAgain
+		}
+	case err := <-st.ended:
+		st.leaves(true)
+		return err
 	}
+	select {
+	case <-st.Pipeline.Gate().Reached(predict.Leaving):
+		st.leaves(true)
+		return errOpenAgain
+	case err := <-st.ended:
+		st.leaves(true)
+		return err
+	}
+}
+
+// leaves ends the accepting, in any case or only where no episode has begun since the latest one ended. It reports
+// whether nothing is accepted any more.
+func (st *stream) leaves(anyhow bool) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.over = true
-	return err
+	st.over = st.over || anyhow || st.atEnd
+	return st.over
 }
 
 // end ends the reading of the stream.
@@ -153,7 +183,8 @@ func (st *stream) end(why error) {
 	}
 }
 
-// read accepts the messages that come, one per free slot, until there are no more (nil) or none is accepted any more.
+// read accepts the messages that come, one per free slot, until there are no more (nil) or none is accepted any more
+// (errOpenAgain, unless the stream has broken).
 func (st *stream) read() error {
 	for {
 		select {
@@ -165,7 +196,10 @@ func (st *stream) read() error {
 		m := st.of.New()
 		asked := time.Now()
 		err := st.call.RecvMsg(m)
-		if err != nil || !st.begin() {
+		if err == nil && !st.begin(m.Common()) {
+			err = errOpenAgain
+		}
+		if err != nil {
 			m.Release()
 			if errors.Is(err, io.EOF) {
 				return nil
@@ -176,15 +210,22 @@ func (st *stream) read() error {
 	}
 }
 
-// begin counts a request that is about to be accepted, unless nothing is any more. Under the same lock run ends the
-// accepting, so that nothing is added to answers while they are waited for.
-func (st *stream) begin() bool {
+// begin counts a request that is about to be accepted, unless nothing is any more. Under the same lock leaves ends the
+// accepting, so that nothing is added to answers while they are waited for. On a server that is retiring the last
+// request of an episode is the last one of its stream.
+func (st *stream) begin(x *Exchange) bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if !st.over {
-		st.answers.Add(1)
+	if st.over {
+		return false
 	}
-	return !st.over
+	st.answers.Add(1)
+	st.atEnd = x.EndOfEpisode
+	if x.EndOfEpisode && st.Pipeline.Gate().Has(predict.Retiring) {
+		st.over = true
+		st.end(errOpenAgain)
+	}
+	return true
 }
 
 // accept starts a request, or answers at once that it cannot be. The request's slot is held until its answer was sent.

@@ -25,7 +25,7 @@ const (
 	mostRequests = 1_000
 )
 
-// WatchActivity implements weftv1.ModelServiceServer. It returns when the caller leaves, when the server drains, or
+// WatchActivity implements weftv1.ModelServiceServer. It returns when the caller leaves, when the server leaves, or
 // after one answer if the caller wants no more. A viewer for whom there is no room gets a *status.ViewersError.
 func (s Catalog) WatchActivity(
 	req *weftv1.WatchActivityRequest, call grpc.ServerStreamingServer[weftv1.WatchActivityResponse],
@@ -34,7 +34,7 @@ func (s Catalog) WatchActivity(
 	defer cancel()
 	go func() { // a drain waits for no viewer; this ends with the call at the latest
 		select {
-		case <-s.Pipeline.Gate().Closed():
+		case <-s.Pipeline.Gate().Reached(predict.Leaving):
 			cancel()
 		case <-ctx.Done():
 		}

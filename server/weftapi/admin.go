@@ -104,10 +104,8 @@ func (a Admin) change(ctx context.Context, c *attempt, do func(context.Context, 
 	if c.version < 1 {
 		return &tensor.FieldError{Field: "version", Want: "a positive number", Got: strconv.FormatInt(c.version, 10)}
 	}
-	select {
-	case <-a.Pipeline.Gate().Closed():
+	if a.Pipeline.Gate().Has(predict.Leaving) {
 		return sharedsched.ErrDraining // before anything has begun
-	default:
 	}
 	ctx, cancel := a.untilDrain(ctx)
 	defer cancel(nil)
@@ -126,7 +124,7 @@ func (a Admin) untilDrain(ctx context.Context) (context.Context, context.CancelC
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
 		select {
-		case <-a.Pipeline.Gate().Closed():
+		case <-a.Pipeline.Gate().Reached(predict.Leaving):
 			cancel(sharedsched.ErrDraining)
 		case <-ctx.Done():
 		}

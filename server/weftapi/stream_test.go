@@ -31,11 +31,11 @@ import (
 //	holds [1]                 calls, or those of version 1, wait to be released: of version 1 as if they ran already,
 //	                          for the end of a context does not stop them
 //	open s [for=1m]           a stream, and so long as its deadline
-//	send s a [model=x] [version=1] [rows=2] [timeout=1h] [episode=e] [supersede]     "-" is no id, "long" a long one
+//	send s a [model=x] [version=1] [rows=2] [timeout=1h] [episode=e] [end] [supersede]     "-" is no id, "long" a long one
 //	release [2]               lets all calls go that wait, or the first of them
 //	panics, full              how calls end from then on
 //	calls                     the limits of calls since it was asked last, how many wait, and how those ended that failed
-//	close s, cancel s, drain, drained
+//	close s, cancel s, retire, leave, drain, drained
 type streaming struct {
 	t       *testing.T
 	house   *servertest.House
@@ -156,6 +156,8 @@ func (s *streaming) send(words []string) {
 			m.Timeout = durationpb.New(d)
 		case "episode":
 			m.Request.EpisodeId = value
+		case "end":
+			m.Request.EndOfEpisode = true
 		case "supersede":
 			m.Supersede = true
 		}
@@ -224,6 +226,10 @@ func (s *streaming) do(event string, rest []string, n int) string {
 		return fmt.Sprint(s.streams[rest[0]].CloseSend())
 	case "cancel":
 		s.cancel[rest[0]]()
+	case "retire":
+		s.house.Retire()
+	case "leave":
+		s.house.Leave()
 	case "drain":
 		go func() {
 			err := s.house.Drain(s.t.Context())

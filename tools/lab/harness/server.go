@@ -39,7 +39,7 @@ type Options struct {
 func Serve(repository string, flags ...string) []string {
 	return append([]string{
 		"serve", repository, "--listen=127.0.0.1:0", "--http=127.0.0.1:0", "--admin-listen=127.0.0.1:0",
-		"--state-dir=none", "--log-format=json",
+		"--state-dir=none", "--lame-duck=0s", "--log-format=json",
 	}, flags...)
 }
 

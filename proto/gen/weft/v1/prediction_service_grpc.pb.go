@@ -60,9 +60,11 @@ type PredictionServiceClient interface {
 	// An error answers one request and never ends the stream. When the stream has its
 	// maximum of requests in flight (64), the server stops reading until one is
 	// answered. Half-close lets the rest be answered, then the stream ends OK. A
-	// draining server stops reading and does the same: a request without an answer
-	// when the stream ends OK never ran. The deadline of the stream, if any, ends the
-	// stream; it is not the limit of a request.
+	// server that stops answers what it has accepted, and ends the stream as
+	// UNAVAILABLE with the reason DRAINING: after a request with `end_of_episode`, or
+	// when its lame duck ends. A request without an answer was not accepted then:
+	// open the stream again, and send it again. The deadline of the stream, if any,
+	// ends the stream; it is not the limit of a request.
 	PredictStream(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[PredictStreamRequest, PredictStreamResponse], error)
 	// GetModelMetadata describes a model's inputs and outputs, without running it.
 	GetModelMetadata(ctx context.Context, in *GetModelMetadataRequest, opts ...grpc.CallOption) (*GetModelMetadataResponse, error)
@@ -157,9 +159,11 @@ type PredictionServiceServer interface {
 	// An error answers one request and never ends the stream. When the stream has its
 	// maximum of requests in flight (64), the server stops reading until one is
 	// answered. Half-close lets the rest be answered, then the stream ends OK. A
-	// draining server stops reading and does the same: a request without an answer
-	// when the stream ends OK never ran. The deadline of the stream, if any, ends the
-	// stream; it is not the limit of a request.
+	// server that stops answers what it has accepted, and ends the stream as
+	// UNAVAILABLE with the reason DRAINING: after a request with `end_of_episode`, or
+	// when its lame duck ends. A request without an answer was not accepted then:
+	// open the stream again, and send it again. The deadline of the stream, if any,
+	// ends the stream; it is not the limit of a request.
 	PredictStream(grpc.BidiStreamingServer[PredictStreamRequest, PredictStreamResponse]) error
 	// GetModelMetadata describes a model's inputs and outputs, without running it.
 	GetModelMetadata(context.Context, *GetModelMetadataRequest) (*GetModelMetadataResponse, error)
