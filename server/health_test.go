@@ -94,7 +94,8 @@ func (h *health) event(line string) string {
 	h.house.ModelsChanged()
 	now := statusesAs(h.t.Context(), h.t, h.house, "a", "b")
 	h.agrees("", now[""] == "SERVING", h.house.Health())
-	if own := statusesAs(h.t.Context(), h.t, h.house, "live", "ready"); own["live"] != "SERVING" || own["ready"] != now[""] {
+	own := statusesAs(h.t.Context(), h.t, h.house, "live", "ready")
+	if own["live"] != "SERVING" || own["ready"] != now[""] {
 		h.t.Errorf("the services of the server are %v, and the whole is %s", own, now[""])
 	}
 	for _, name := range []string{"a", "b"} {

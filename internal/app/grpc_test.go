@@ -147,7 +147,7 @@ func TestLameDuck(t *testing.T) {
 			if stops := min(c.wait, c.cut) > time.Since(began); s.parting.Load() == stops {
 				t.Errorf("%+v: connections of HTTP part: %v", c, !stops)
 			}
-			time.Sleep(began.Add(c.refuses + watched + moment).Sub(time.Now()))
+			time.Sleep(time.Until(began.Add(c.refuses + watched + moment)))
 			if got := ask(); got != http.StatusServiceUnavailable {
 				t.Errorf("%+v: a request after %v gets %d", c, time.Since(began), got)
 			}

@@ -13,6 +13,7 @@ import (
 type Client struct {
 	conn        *grpc.ClientConn
 	predictions weftv1.PredictionServiceClient
+	attempts    int
 }
 
 // New returns a client of the server at a target of gRPC, such as HOST:PORT or unix:/PATH. It connects with the first
@@ -30,7 +31,7 @@ func New(target string, options ...Option) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("weftclient: target %q: %w", target, err)
 	}
-	return &Client{conn: conn, predictions: weftv1.NewPredictionServiceClient(conn)}, nil
+	return &Client{conn: conn, predictions: weftv1.NewPredictionServiceClient(conn), attempts: s.attempts}, nil
 }
 
 // Close closes the connection. Calls in flight fail.

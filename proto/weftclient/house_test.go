@@ -28,6 +28,7 @@ import (
 type house struct {
 	snapshot *catalog.Snapshot
 	before   func(context.Context, *catalog.Call) error // a call is run; nil: nothing is
+	leave    func()                                     // the server leaves, as at the end of its lame duck; set by serve
 }
 
 func newHouse(before func(context.Context, *catalog.Call) error) *house {
@@ -62,7 +63,7 @@ func newHouse(before func(context.Context, *catalog.Call) error) *house {
 			MaxEpisodes: 10, Idle: 10 * time.Second,
 		},
 	}}})
-	return &house{servertest.SnapshotOf(1, models...), before}
+	return &house{snapshot: servertest.SnapshotOf(1, models...), before: before}
 }
 
 // Snapshot implements predict.Models.
@@ -103,6 +104,10 @@ func (h *house) serve(listener net.Listener, config server.Config) (stop func())
 	edge.Register(g)
 	served := make(chan error, 1)
 	go func() { served <- g.Serve(listener) }()
+	h.leave = func() {
+		edge.Leave()
+		g.GracefulStop()
+	}
 	return func() {
 		g.Stop()
 		<-served

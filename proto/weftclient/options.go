@@ -43,8 +43,8 @@ func WithToken(token string) Option { return func(s *settings) { s.token = token
 
 // WithAttempts sets how often a call is sent in all, where the server refuses it for lack of capacity or is not there.
 // It is 4 by default; with 1 the caller must retry. gRPC waits as long as the server says. Where the server says
-// nothing, it waits 50 ms, and twice as long each further time, up to 1 s. The deadline of the call ends it. A call on
-// a [Stream] is sent once.
+// nothing, it waits 50 ms, and twice as long each further time, up to 1 s. The deadline of the call ends it. A
+// request on a [Stream] is sent once, but for servers that stop: the Stream is opened so often in a row.
 func WithAttempts(n int) Option { return func(s *settings) { s.attempts = n } }
 
 // WithMaxMessageBytes sets how large an answer may be; 16 MiB by default, as the server has it.

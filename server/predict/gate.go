@@ -20,19 +20,21 @@ func (e *ServerFullError) Error() string {
 type Phase int
 
 const (
-	// Retiring: who asks whether the server is ready hears that it is not, and everything is answered on. A stream ends
-	// where an episode does.
+	// Retiring begins the stop: who asks whether the server is ready hears that it is not, and everything is answered on.
+	// A stream ends where an episode does.
 	Retiring Phase = iota
-	// Leaving: connections are asked to go. Streams and other calls that would last end, and no stream is let in.
+	// Leaving ends streams and other calls that would last, and lets no stream in. Connections are asked to go.
 	Leaving
-	// Closed: nothing is let in.
+	// Closed lets nothing in.
 	Closed
-	phases
+
+	phases = iota
 )
 
 // Gate limits how many requests are in the server at once (max-concurrent-requests), counts them and the streams, and
-// knows how far the stop has come. It has nothing to do with rollout.Gate, the promotion criteria of a rollout. A stream
-// counts by itself, so that draining waits for it to end; its requests count as requests until their answers were sent.
+// knows how far the stop has come. It has nothing to do with rollout.Gate, the promotion criteria of a rollout. A
+// stream counts by itself, so that draining waits for it to end; its requests count as requests until their answers
+// were sent.
 type Gate struct {
 	reached [phases]chan struct{} // each is closed when its phase begins
 	empty   chan struct{}         // closed once the gate is closed and nothing is inside
@@ -97,7 +99,8 @@ func (g *Gate) leave(count *int) {
 	g.checkEmptyLocked()
 }
 
-// checkEmptyLocked requires mu. Nothing enters a closed gate, so the counts reach zero once, or are zero when it closes.
+// checkEmptyLocked requires mu. Nothing enters a closed gate, so the counts reach zero once, or are zero when it
+// closes.
 func (g *Gate) checkEmptyLocked() {
 	if g.next > Closed && g.requests == 0 && g.streams == 0 {
 		close(g.empty)

@@ -31,7 +31,7 @@ import (
 //	holds [1]                 calls, or those of version 1, wait to be released: of version 1 as if they ran already,
 //	                          for the end of a context does not stop them
 //	open s [for=1m]           a stream, and so long as its deadline
-//	send s a [model=x] [version=1] [rows=2] [timeout=1h] [episode=e] [end] [supersede]     "-" is no id, "long" a long one
+//	send s a [model=x] [version=1] [rows=2] [timeout=1h] [episode=e] [end] [supersede]    "-" is no id, "long" a long one
 //	release [2]               lets all calls go that wait, or the first of them
 //	panics, full              how calls end from then on
 //	calls                     the limits of calls since it was asked last, how many wait, and how those ended that failed
