@@ -89,17 +89,19 @@ func selfAsWeft(t *testing.T) string {
 // victim is a server in a process of its own.
 type victim struct {
 	process     *exec.Cmd
+	address     string
 	conn, admin *grpc.ClientConn
 	drained     chan struct{} // closed when its log has ended
 	state       string        // its state directory
 }
 
-func startVictim(t *testing.T, program, repository, listen string) *victim {
+func startVictim(t *testing.T, program, repository, listen string, flags ...string) *victim {
 	t.Helper()
 	v := &victim{drained: make(chan struct{}), state: filepath.Join(repository, ".weft-state")}
-	v.process = exec.CommandContext(t.Context(), program, "serve", repository, "--listen="+listen, "--http=",
-		"--admin-listen=127.0.0.1:0",
-		"--log-format=json", "--watch-interval=0")
+	v.process = exec.CommandContext(t.Context(), program, append([]string{
+		"serve", repository, "--listen=" + listen, "--http=", "--admin-listen=127.0.0.1:0",
+		"--log-format=json", "--watch-interval=0",
+	}, flags...)...)
 	v.process.Env = append(os.Environ(), "OTEL_TRACES_EXPORTER=none", "OTEL_METRICS_EXPORTER=none")
 	out, err := v.process.StderrPipe()
 	if err != nil {
@@ -123,6 +125,7 @@ func startVictim(t *testing.T, program, repository, listen string) *victim {
 		if line.Event != "ready" {
 			continue
 		}
+		v.address = line.GRPC
 		if v.conn, err = weftest.Dial(line.GRPC); err == nil {
 			v.admin, err = weftest.Dial(admin)
 		}

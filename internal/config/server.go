@@ -292,7 +292,7 @@ func (s *Server) Check() Faults {
 		faults.Addf("pprof", "set while http is empty, whose address serves the profiles; set http, or leave pprof out")
 	}
 	if s.LameDuck > 0 && Duration(s.LameDuck) >= s.DrainTimeout {
-		faults.Addf("lame-duck", "%v is not less than drain-timeout (%v), of which it is a part: nothing would be left to "+
+		faults.Addf("lame-duck", "%v is not less than drain-timeout (%v), which contains it: nothing would be left to "+
 			"answer what was accepted; lower it, or raise drain-timeout", s.LameDuck, s.DrainTimeout)
 	}
 	seen := map[string]string{}

@@ -59,7 +59,7 @@ func TestServerCheckTogether(t *testing.T) {
 	s.AdminListen = s.Listen
 	s.HTTP, s.Pprof = "", true
 	s.Devices = nil
-	s.DrainTimeout = config.Duration(48 * time.Hour)
+	s.DrainTimeout, s.LameDuck = config.Duration(48*time.Hour), config.Period(48*time.Hour)
 	golden(t, "testdata/server/together.txt", s.Check().Error()+"\n")
 
 	s = config.DefaultServer()

@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/weftserve/weft/internal/config"
 )
@@ -51,6 +52,23 @@ func TestBound(t *testing.T) {
 		b := config.Bound(7)
 		if err := b.UnmarshalText([]byte(text)); err == nil || b != 7 {
 			t.Errorf("%q: error %v, bound %d; want an error and no change", text, err, int64(b))
+		}
+	}
+}
+
+func TestPeriod(t *testing.T) {
+	for text, want := range map[string]config.Period{
+		"auto": config.AutoPeriod, "0s": 0, "5s": config.Period(5 * time.Second),
+	} {
+		var p config.Period
+		if err := p.UnmarshalText([]byte(text)); err != nil || p != want || p.String() != text {
+			t.Errorf("%s is %d, printed %s; %v", text, int64(p), p, err)
+		}
+	}
+	for _, text := range []string{"", "-1s", "5", "Auto"} {
+		p := config.Period(7)
+		if err := p.UnmarshalText([]byte(text)); err == nil || p != 7 {
+			t.Errorf("%q: error %v, period %d; want an error and no change", text, err, int64(p))
 		}
 	}
 }
