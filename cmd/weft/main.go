@@ -22,6 +22,7 @@ import (
 type commandLine struct {
 	Serve      serveCommand      `cmd:"" help:"Serve the models of one or more repositories."`
 	Check      checkCommand      `cmd:"" help:"Print the settings, how each version is served, and every fault."`
+	Place      placeCommand      `cmd:"" help:"Print which replica of a roster has which models."`
 	Setup      setupCommand      `cmd:"" help:"Fetch the ONNX Runtime library for the user who runs this."`
 	Seal       sealCommand       `cmd:"" help:"Write the SHA-256 of each version's files into the repositories."`
 	Sim        simCommand        `cmd:"" help:"Have the scheduler decide a recorded trace again, and report the first difference."`

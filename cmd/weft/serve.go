@@ -46,6 +46,19 @@ func readSettings(args []string) (*app.Settings, error) {
 	return &line.Serve.Settings, line.Serve.Check()
 }
 
+// placeCommand is `weft place`.
+type placeCommand struct {
+	app.Settings
+	List    bool   `name:"list" help:"Print the models of each replica as YAML."`
+	Envoy   string `name:"envoy" placeholder:"FILE" help:"Write a cluster of the replicas and their models, for cds_config of Envoy."`
+	Address string `name:"address" default:"NAME:9000" help:"Address of a replica whose roster names none; NAME stands for its name."`
+}
+
+// Run prints the tables. The exit status is 1 if a model has too few copies, or something cannot be read.
+func (c *placeCommand) Run(s streams) error {
+	return app.Place(&c.Settings, app.Placing{Envoy: c.Envoy, Address: c.Address, List: c.List}, s.out)
+}
+
 // checkCommand is `weft check`.
 type checkCommand struct {
 	app.Settings

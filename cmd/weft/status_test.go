@@ -18,6 +18,7 @@ import (
 var commands = map[string]struct{ wrong, fails string }{
 	"serve":           {"models --drain-timeout 25h", "absent"},
 	"check":           {"models --drain-timeout 25h", "absent"},
+	"place":           {"models", "absent --roster absent"},
 	"setup":           {"--frm x", "--from absent"},
 	"seal":            {"", "absent"},
 	"sim":             {"", "--replay absent"},

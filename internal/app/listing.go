@@ -21,6 +21,13 @@ func (s *Settings) repository() (*modelrepo.Repository, error) {
 			r.Rename(s.staged.dir)
 		}
 	}
+	if s.Roster != "" {
+		d, err := newDivision(&s.Server, true)
+		if err != nil {
+			return nil, err
+		}
+		r.Divide(d.divide)
+	}
 	return r, r.LinkInto(s.stores()...)
 }
 
@@ -36,6 +43,10 @@ func scan(s *Settings, log *slog.Logger) (*modelrepo.Repository, modelrepo.Listi
 		return nil, modelrepo.Listing{}, listing.Err()
 	}
 	tellOddities(listing, modelrepo.Listing{}, log)
+	if s.Roster != "" {
+		log.Info("roster in force, models divided", "event", "roster_in_force", "roster", s.Roster,
+			"models", len(listing.Models)-elsewhere(listing), "elsewhere", elsewhere(listing))
+	}
 	return repository, listing, nil
 }
 
@@ -60,6 +71,9 @@ func tellOddities(now, before modelrepo.Listing, log *slog.Logger) {
 		for _, note := range slices.Concat(m.Notes, m.Unused) {
 			known[note] = true
 		}
+		if m.Elsewhere != nil {
+			known[m.Elsewhere.Error()] = true
+		}
 	}
 	for _, fault := range now.Faults {
 		if !known[fault.Error()] {
@@ -69,6 +83,9 @@ func tellOddities(now, before modelrepo.Listing, log *slog.Logger) {
 	for _, m := range now.Models {
 		if cause := hiddenHealth(m.Name); cause != "" && !known[cause] {
 			log.Warn("health of a model not served", "event", "model_health_hidden", "model", m.Name, "cause", cause)
+		}
+		if e := m.Elsewhere; e != nil && len(e.Replicas) == 0 && !known[e.Error()] {
+			log.Error("model on no replica", "event", "model_nowhere", "model", m.Name, "cause", e)
 		}
 		for _, note := range m.Notes {
 			if !known[note] {

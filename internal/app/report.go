@@ -75,6 +75,14 @@ func (r *report) listing(l *modelrepo.Listing) {
 			r.fault(m.Err)
 			continue
 		}
+		if e := m.Elsewhere; e != nil && len(e.Replicas) == 0 {
+			r.fault(e)
+		} else if e != nil {
+			r.note(e.Error())
+		}
+		if m.Elsewhere != nil {
+			continue
+		}
 		r.Models = append(r.Models, ModelFindings{
 			Name: m.Name, Directory: m.Dir, Manifest: m.ManifestPath, Config: m.ConfigPath,
 			Settings: r.settings(&m.Manifest, modelrepo.Defaults()), Versions: []VersionFindings{},

@@ -121,6 +121,14 @@ type Server struct {
 	// ModelStores are directories outside the repositories that symbolic links of models and versions may lead to, and
 	// that must be there. Anybody who may write to a repository can have their files served.
 	ModelStores []string `yaml:"model-stores,omitempty,flow" name:"model-stores" placeholder:"DIR" group:"Models:" help:"Where symbolic links in repositories may lead."`
+	// Roster names the replicas that divide the models among them: a YAML file, or an environment variable with names
+	// between commas; empty: each has every model. The file is read again whenever the repositories are scanned.
+	Roster string `yaml:"roster,omitempty" name:"roster" default:"" placeholder:"FILE|ENV" group:"Models:" help:"Replicas that divide the models: a YAML file, or a variable of names."`
+	// Self is this server's name on the roster; empty: the name of its host, which in Kubernetes is that of the pod.
+	Self string `yaml:"self,omitempty" name:"self" default:"" placeholder:"NAME" group:"Models:" help:"This server's name on the roster; by default its host's."`
+	// Copies is on how many replicas of the roster a model is whose settings do not say it, 1 to 1000. Too low leaves a
+	// model without a server when one stops, and one server alone with its load; each copy takes the model's memory.
+	Copies int `yaml:"copies" name:"copies" default:"2" group:"Models:" help:"Replicas of the roster that have each model."`
 	// ModelMemory bounds the estimated memory of all resident models together; 0 disables the limit. Beyond it a
 	// version is refused with the figures. Too low refuses versions that would fit; too high risks that the system
 	// kills the process for memory.
@@ -233,6 +241,7 @@ func DefaultServer() Server {
 		MaxQueuedBytes: GiB, MaxMessageBytes: 16 * MiB, MaxHeldBytes: 256 * MiB, StateMemory: GiB,
 		MaxUploadBytes: 2 * GiB, MaxConnectionAge: Duration(24 * time.Hour),
 		WatchInterval: Duration(5 * time.Second),
+		Copies:        2,
 		MaxEpisodes:   100_000, EpisodeTTL: Duration(10 * time.Minute),
 		RecordSample: 1, RecordInputs: "full", RecordLimit: 10 * GiB,
 		StateDir: StateDirAuto,
@@ -288,6 +297,9 @@ func (s *Server) Check() Faults {
 		faults.Addf("max-held-bytes", "%v is less than twice max-message-bytes (%v): a large request and its answer would "+
 			"end their connection; raise one or lower the other", s.MaxHeldBytes, s.MaxMessageBytes)
 	}
+	if s.Self != "" && s.Roster == "" {
+		faults.Addf("self", "set while roster is empty; name the roster, or leave self out")
+	}
 	if s.Pprof && s.HTTP == "" {
 		faults.Addf("pprof", "set while http is empty, whose address serves the profiles; set http, or leave pprof out")
 	}
@@ -342,6 +354,7 @@ func (s *Server) checkEach() Faults {
 		Between(&faults, "worker-memory", Size(s.WorkerMemory), 64*MiB, 1<<50)
 	}
 	Between(&faults, "model-memory", s.ModelMemory, 0, 1<<50)
+	Between(&faults, "copies", s.Copies, 1, 1000)
 	Between(&faults, "max-episodes", s.MaxEpisodes, 1, 100_000_000)
 	Between(&faults, "episode-ttl", s.EpisodeTTL, Duration(time.Second), Duration(30*24*time.Hour))
 	if !(s.RecordSample > 0 && s.RecordSample <= 1) {

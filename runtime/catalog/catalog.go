@@ -5,6 +5,7 @@ package catalog
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weftserve/weft/runtime/tensor"
@@ -194,6 +195,9 @@ type Model struct {
 	// Cause says why nothing of the model could be read, such as a fault in its manifest. Its Versions are then the ones
 	// that were resident before, if any. It is for callers, see Public.
 	Cause string
+	// Elsewhere says which other replicas serve the model by the roster; nil: this one does. Its Versions are then those
+	// that drain.
+	Elsewhere *ElsewhereError
 	// Versions ascend by number.
 	Versions []*Version
 	// Unloaded are the versions that the policy selects and that somebody unloaded by hand, maybe before the process
@@ -235,7 +239,30 @@ func (m *Model) Absence() string {
 	if n := len(m.Unloaded); m.Cause == "" && len(m.Versions) == 0 && n > 0 {
 		return fmt.Sprintf("version %d was unloaded by hand: `weft load %s %[1]d`", m.Unloaded[n-1], m.Name)
 	}
+	if m.Elsewhere != nil && len(m.Versions) == 0 {
+		return m.Elsewhere.Error()
+	}
 	return m.Cause
+}
+
+// ElsewhereError says that other replicas of the roster serve a model, or none for lack of room.
+type ElsewhereError struct {
+	Model, Self string
+	Replicas    []string // by name; none: Why says why there are none
+	Why         string
+}
+
+func (e *ElsewhereError) Error() string {
+	if len(e.Replicas) == 0 {
+		return fmt.Sprintf("model %q is on no replica: %s", e.Model, e.Why)
+	}
+	return fmt.Sprintf("model %q is not on replica %s, but on %s; ask there (`weft place` prints which model is where)",
+		e.Model, e.Self, strings.Join(e.Replicas, ", "))
+}
+
+// Same reports whether two say the same; either may be nil.
+func (e *ElsewhereError) Same(o *ElsewhereError) bool {
+	return (e == nil) == (o == nil) && (e == nil || e.Error() == o.Error())
 }
 
 // WasRolledBack reports whether a version was rolled back and nobody has given it traffic since.

@@ -150,10 +150,14 @@ func (h *Host) enter(ctx context.Context) (_ context.Context, done func(), _ err
 	}, nil
 }
 
-// Newest returns the number of a model's newest version in the repository now. The error wraps catalog.ErrUnknown.
+// Newest returns the number of a model's newest version in the repository now. The error wraps catalog.ErrUnknown,
+// or is a *catalog.ElsewhereError.
 func (h *Host) Newest(model string) (int64, error) {
 	if h.cfg.Scan != nil {
 		for _, found := range h.cfg.Scan().Models {
+			if found.Name == model && found.Elsewhere != nil {
+				return 0, found.Elsewhere
+			}
 			if found.Name == model && len(found.Versions) > 0 {
 				return found.Versions[len(found.Versions)-1].Number, nil
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/weftserve/weft/runtime/engine"
 	"github.com/weftserve/weft/runtime/fleet"
 	"github.com/weftserve/weft/runtime/fleet/placement"
+	"github.com/weftserve/weft/runtime/modelrepo"
 	"github.com/weftserve/weft/runtime/residency"
 	"github.com/weftserve/weft/runtime/serving"
 )
@@ -177,12 +178,15 @@ const synthMemory = 1 << 20
 
 // estimate returns how many bytes a version is expected to need, before it is opened. The model that a pipeline's steps
 // are joined into has the weights of all of them; steps of one version share theirs.
-func estimate(c *residency.Candidate) (bytes int64) {
-	switch p := c.Version.Pipeline; {
-	case c.Manifest.Synth != nil:
+func estimate(c *residency.Candidate) (bytes int64) { return Estimate(&c.Version, c.Manifest) }
+
+// Estimate is the estimate of Config.MemoryBudget.
+func Estimate(v *modelrepo.Version, m *modelrepo.Manifest) (bytes int64) {
+	switch p := v.Pipeline; {
+	case m.Synth != nil:
 		return synthMemory
 	case p == nil:
-		return fleet.Estimate(c.Version.Dir)
+		return fleet.Estimate(v.Dir)
 	default:
 		counted := map[string]bool{}
 		for _, s := range p.Steps {

@@ -90,7 +90,8 @@ func (h *Host) publishModel(next *catalog.Snapshot, name string) (stopped []*ser
 // nothing has changed is left out, so that followers need not look at it.
 func (h *Host) publishVersions(next *catalog.Snapshot, m *residency.Model, before map[int64]face) map[int64]face {
 	public := &catalog.Model{
-		Name: m.Name, Cause: m.Cause, Labels: m.Labels, Traffic: m.Traffic.Public, TrafficWaitsFor: m.Traffic.WaitsFor,
+		Name: m.Name, Cause: m.Cause, Elsewhere: m.Elsewhere,
+		Labels: m.Labels, Traffic: m.Traffic.Public, TrafficWaitsFor: m.Traffic.WaitsFor,
 		RolledBack: m.Decided.RolledBack, Unloaded: m.UnloadedByHand(), Decided: m.Decided.Highest(),
 	}
 	faces := map[int64]face{}
@@ -180,7 +181,8 @@ func (h *Host) changesLocked(name string) <-chan struct{} {
 // sameModel reports whether two states of a model are equal for everybody. Versions are compared as pointers, since an
 // unchanged one keeps its face.
 func sameModel(a, b *catalog.Model) bool {
-	return a.Cause == b.Cause && slices.Equal(a.Versions, b.Versions) && maps.Equal(a.Labels, b.Labels) &&
+	return a.Cause == b.Cause && a.Elsewhere.Same(b.Elsewhere) &&
+		slices.Equal(a.Versions, b.Versions) && maps.Equal(a.Labels, b.Labels) &&
 		a.Traffic == b.Traffic && slices.Equal(a.RolledBack, b.RolledBack) &&
 		slices.Equal(a.TrafficWaitsFor, b.TrafficWaitsFor) && slices.Equal(a.Unloaded, b.Unloaded) && a.Decided == b.Decided
 }

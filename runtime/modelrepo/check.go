@@ -19,6 +19,7 @@ func (m *Manifest) check(steps bool) config.Faults {
 	var faults config.Faults
 	m.checkEngine(&faults)
 	config.Between(&faults, "weight", m.Weight, 0.001, 1000)
+	config.Between(&faults, "copies", m.Copies, 0, 1000)
 	config.Between(&faults, "target_latency", m.TargetLatency, 0, config.Duration(time.Hour))
 	config.Between(&faults, "max_latency", m.MaxLatency, 0, config.Duration(maxLimit))
 	if m.MaxLatency > 0 && m.TargetLatency > m.MaxLatency {

@@ -59,6 +59,8 @@ type Model struct {
 	// Err is why nothing of the model can be served: config.Faults in the manifest, or a sentence with the path and the
 	// expected content.
 	Err error
+	// Elsewhere: other replicas serve the model, see Divide. It has neither versions nor an error then.
+	Elsewhere *catalog.ElsewhereError
 }
 
 // Settings returns the settings that a version of the model is served by: those of the model or, of a pipeline, with
@@ -149,7 +151,7 @@ func sameListing(a, b *Listing) bool {
 
 func sameModel(a, b Model) bool {
 	return a.Name == b.Name && a.Dir == b.Dir && a.ManifestPath == b.ManifestPath && a.ConfigPath == b.ConfigPath &&
-		sameError(a.Err, b.Err) && sameError(a.Missing, b.Missing) &&
+		sameError(a.Err, b.Err) && sameError(a.Missing, b.Missing) && a.Elsewhere.Same(b.Elsewhere) &&
 		slices.EqualFunc(a.Versions, b.Versions, sameVersion) &&
 		slices.EqualFunc(a.Selected, b.Selected, sameVersion) &&
 		slices.Equal(a.Notes, b.Notes) && slices.Equal(a.Unused, b.Unused) && reflect.DeepEqual(a.Manifest, b.Manifest)

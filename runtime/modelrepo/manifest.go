@@ -25,6 +25,10 @@ type Manifest struct {
 	// default 1, or auto, which follows the load. There are never more replicas than devices that can run the version.
 	// Each takes the version's memory on its device.
 	Replicas Replicas `yaml:"replicas"`
+	// Copies is on how many replicas of the roster the model is, 0 to 1000, by default as many as the server's setting
+	// copies says; on each, if there are not so many. It is for models that need more than that many servers can do.
+	// Without a roster it has no effect.
+	Copies int `yaml:"copies,omitempty"`
 	// Weight is the model's share of the device while that is contended, relative to the other flows; 0.001 to
 	// 1000, default 1. Twice the weight is twice the device time. It has no effect on an idle device.
 	Weight float64 `yaml:"weight"`

@@ -34,6 +34,7 @@ type Repository struct {
 	stores   []string // see LinkInto
 	reserved string   // see Reserve; "": none is
 	renamed  string   // see Rename; "": none are
+	divide   func(*Listing)
 
 	mu sync.Mutex
 	// held is which directory each path led to when models were last found there. Guarded by mu.
@@ -107,6 +108,10 @@ func (r *Repository) LinkInto(stores ...string) error {
 	return nil
 }
 
+// Divide has each listing go through divide, from any goroutine, which says what is elsewhere. It is called before Scan
+// and Watch.
+func (r *Repository) Divide(divide func(*Listing)) { r.divide = divide }
+
 func isDirectory(path string) error {
 	info, err := os.Stat(path)
 	switch {
@@ -150,6 +155,9 @@ func (r *Repository) scan(s *settling) Listing {
 	slices.SortStableFunc(l.Models, func(a, b Model) int { return cmp.Compare(a.Name, b.Name) })
 	l.Models = joinNamesakes(l.Models)
 	l.resolve(s)
+	if r.divide != nil {
+		r.divide(&l)
+	}
 	return l
 }
 

@@ -20,16 +20,25 @@ func (m *Machine) listed(e Listed) {
 	for i := range e.Models {
 		l := &e.Models[i]
 		there[l.Name] = true
-		m.adopt(m.meet(l), l)
+		if model := m.meet(l); l.Elsewhere != nil {
+			model.leave(l.Elsewhere)
+		} else {
+			m.adopt(model, l)
+		}
 	}
 	for name, model := range m.models {
 		if !there[name] && e.Gone {
-			model.listed, model.found, model.Cause = nil, nil, ""
-			for _, v := range model.Versions {
-				v.giveUp()
-			}
+			model.leave(nil)
 		}
 		m.touch(model, nil)
+	}
+}
+
+// leave has nothing of the model be wanted: it is gone from the repository, or elsewhere.
+func (m *Model) leave(elsewhere *catalog.ElsewhereError) {
+	m.listed, m.found, m.Cause, m.Elsewhere = nil, nil, "", elsewhere
+	for _, v := range m.Versions {
+		v.giveUp()
 	}
 }
 
@@ -46,7 +55,7 @@ func (m *Machine) meet(l *ListedModel) *Model {
 
 // adopt takes over a model as the scan found it. The changes that manifests made to decisions are kept.
 func (m *Machine) adopt(model *Model, l *ListedModel) {
-	model.Cause, model.found = "", l.Model
+	model.Cause, model.Elsewhere, model.found = "", nil, l.Model
 	if l.Err != nil {
 		// The manifest that was read before holds: a mistake in the manifest takes nothing down.
 		model.Cause = Hide(l.Err, l.Dir).Text

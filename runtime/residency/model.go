@@ -14,9 +14,11 @@ import (
 
 // Model is a name, the versions under it, and their wanted state.
 type Model struct {
-	Name     string
-	Cause    string // why nothing of it can be read now; "": nothing is wrong
-	Versions map[int64]*Version
+	Name  string
+	Cause string // why nothing of it can be read now; "": nothing is wrong
+	// Elsewhere: other replicas serve it, so that nothing of it is wanted here.
+	Elsewhere *catalog.ElsewhereError
+	Versions  map[int64]*Version
 	// Decided is the state in force by manifest and by decision. Kept: decisions are kept beyond the life of the
 	// process.
 	Decided decisions.Model
@@ -55,7 +57,9 @@ func Recalled(name string, recalled *decisions.Model) *Model { return newModel(n
 func (m *Model) Converged() bool { return m.running == 0 }
 
 // Empty reports whether nothing is left of the model: neither in the repository nor here.
-func (m *Model) Empty() bool { return m.listed == nil && len(m.Versions) == 0 && m.Cause == "" }
+func (m *Model) Empty() bool {
+	return m.listed == nil && len(m.Versions) == 0 && m.Cause == "" && m.Elsewhere == nil
+}
 
 // Ready reports whether a version takes requests.
 func (m *Model) Ready(number int64) bool { return m.Versions[number].ready() }

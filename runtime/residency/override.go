@@ -9,11 +9,14 @@ import (
 )
 
 // Lookup returns a model of a listing if it has the version, else nil. The error is a *catalog.LoadError: the version
-// in the repository cannot be served.
+// in the repository cannot be served; or a *catalog.ElsewhereError.
 func Lookup(l modelrepo.Listing, name string, number int64) (*modelrepo.Model, error) {
 	for _, found := range l.Models {
 		if found.Name != name {
 			continue
+		}
+		if found.Elsewhere != nil {
+			return nil, found.Elsewhere
 		}
 		if found.Err != nil {
 			return nil, &catalog.LoadError{Model: name, Version: number, Cause: Hide(found.Err, found.Dir)}

@@ -290,6 +290,7 @@ func (s *script) model(name string, words []string) residency.ListedModel {
 	var versions []modelrepo.Version
 	var fault, missing error
 	files, present := "a", map[string]bool{}
+	var elsewhere *catalog.ElsewhereError
 	for _, word := range words {
 		key, rest, setting := strings.Cut(word, "=")
 		if !setting {
@@ -330,6 +331,8 @@ func (s *script) model(name string, words []string) residency.ListedModel {
 			traffic.Shadow = append(traffic.Shadow, e)
 		case "fault":
 			fault = errors.New(rest)
+		case "elsewhere":
+			elsewhere = &catalog.ElsewhereError{Model: name, Replicas: parts}
 		case "missing":
 			missing = fmt.Errorf("version %s does not exist", rest)
 		case "files":
@@ -347,6 +350,7 @@ func (s *script) model(name string, words []string) residency.ListedModel {
 		manifest.Traffic = &traffic
 	}
 	l := listing(name, manifest, versions...)
+	l.Elsewhere = elsewhere
 	l.Err, l.Missing, l.ManifestPath, l.Present = fault, missing, l.Dir+"/model.yaml", present
 	if kept, is := s.kept[name]; is {
 		l.Recalled = &kept

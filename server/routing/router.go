@@ -112,7 +112,7 @@ func (r *Router) Table(s *catalog.Snapshot) *Table {
 }
 
 // Route returns the version that answers a request. The error is a *NotFoundError, a *NotReadyError, a *TakenOutError,
-// a *RolledBackError or a *FailedError.
+// a *RolledBackError, a *FailedError or a *catalog.ElsewhereError.
 //
 // A request that names a version or a label gets it. Else a running episode stays with its version as long as that is
 // ready; everything else goes where the weights and its hash lead, or to the next best that is ready and fit, or if

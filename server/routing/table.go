@@ -131,7 +131,8 @@ func (t *Table) Names(sees func(model string) bool) []string {
 }
 
 // Resolve returns the version that the request chose, or if it chose none the ready version that most of the traffic
-// goes to. The error is a *NotFoundError, a *NotReadyError, a *TakenOutError, a *RolledBackError or a *FailedError.
+// goes to. The error is a *NotFoundError, a *NotReadyError, a *TakenOutError,
+// a *RolledBackError, a *FailedError or a *catalog.ElsewhereError.
 func (t *Table) Resolve(name string, choice Choice) (Route, error) {
 	e, err := t.entry(name)
 	if err != nil {
@@ -143,6 +144,9 @@ func (t *Table) Resolve(name string, choice Choice) (Route, error) {
 		return resolveVersion(m, *choice.Version)
 	case choice.Label != nil:
 		number, ok := m.Labels[*choice.Label]
+		if !ok && m.Elsewhere != nil {
+			return Route{}, m.Elsewhere
+		}
 		if !ok {
 			return Route{}, &NotFoundError{Kind: KindLabel, Model: m.Name, Name: *choice.Label, exists: listLabels(m)}
 		}
@@ -201,6 +205,8 @@ func readyVersion(m *catalog.Model, number int64) *catalog.Version {
 func resolveVersion(m *catalog.Model, number int64) (Route, error) {
 	v := m.Version(number)
 	switch {
+	case m.Elsewhere != nil && (v == nil || v.State != catalog.Ready):
+		return Route{}, m.Elsewhere
 	case v == nil && m.Cause != "":
 		return Route{}, &FailedError{Model: m.Name, Cause: m.Cause}
 	case v == nil:
@@ -216,6 +222,9 @@ func resolveVersion(m *catalog.Model, number int64) (Route, error) {
 
 // noneReady says why no version answers a request that named none.
 func (e *entry) noneReady() error {
+	if e.model.Elsewhere != nil {
+		return e.model.Elsewhere
+	}
 	if len(e.split) == 0 {
 		return noneReady(e.model)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -141,6 +142,15 @@ var table = []entry{
 			f.numbers = []string{"bytes", strconv.Itoa(e.Bytes)}
 		}
 		f.numbers = append(f.numbers, "max_message_bytes", strconv.Itoa(e.Limit))
+		return f
+	}),
+	of(func(e *catalog.ElsewhereError) fault {
+		f := fault{
+			code: codes.Unavailable, reason: "MODEL_ELSEWHERE", numbers: []string{"replicas", strings.Join(e.Replicas, ",")},
+		}
+		if len(e.Replicas) == 0 {
+			f = fault{code: codes.FailedPrecondition, reason: "MODEL_NOWHERE"}
+		}
 		return f
 	}),
 	all[*routing.FailedError](failed),

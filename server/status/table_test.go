@@ -125,6 +125,10 @@ func TestErrorTable(t *testing.T) {
 		"closed":                    sharedsched.ErrClosed,
 		"device lost":               &catalog.ModelError{Model: "policy", Version: 3, Err: catalog.ErrDeviceLost},
 		"failed to load":            resolve("policy", routing.Choice{Version: new(int64(2))}),
+		"elsewhere": &catalog.ElsewhereError{
+			Model: "policy", Self: "weft-0", Replicas: []string{"weft-1", "weft-2"},
+		},
+		"on no replica": &catalog.ElsewhereError{Model: "policy", Self: "weft-0", Why: "it needs 9.0 MiB"},
 		"taken out, and about to be loaded": &routing.TakenOutError{
 			Model: "policy", Version: 4, Cause: "it was taken out: SIGFPE", Again: time.Now(),
 		},
