@@ -84,6 +84,7 @@ lab: setup build ## All of the laboratory, nightly and before a release: its tes
 	go test -C tools/lab $(UNVETTED) -race -timeout 30m ./...
 	$(MAKE) race EVERY=1
 	WEFT_LONG=1 WEFT_VERDICTS=1,60,200 WEFT_PLANTED=1,200 WEFT_STRUCTURE_SEARCH=1,2000 go test $(UNVETTED) -timeout 3h ./...
+	$(MAKE) test-cloud
 	$(MAKE) sim
 	$(MAKE) fuzz-live
 	$(MAKE) fuzz-live ARGS=--names
@@ -91,6 +92,12 @@ lab: setup build ## All of the laboratory, nightly and before a release: its tes
 	$(MAKE) bench-limits
 	$(MAKE) planted
 	$(MAKE) gpu-check $(if $(wildcard /dev/nvidia0),,ARGS='--device cpu')
+
+.PHONY: test-cloud
+test-cloud: ## Build bin/weft-cloud, which copies repositories from buckets and registries, and test that (the first time it compiles their libraries for minutes)
+	go build -tags cloud $(LINK) -o bin/weft-cloud ./cmd/weft
+	go vet -tags cloud ./internal/cloud ./cmd/weft
+	go test $(UNVETTED) -tags cloud ./internal/cloud
 
 .PHONY: race
 race: setup ## Run the tests of `make quick` of packages that start goroutines under the race detector (EVERY=1: every test of all)

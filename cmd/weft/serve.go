@@ -10,12 +10,16 @@ import (
 	"github.com/weftserve/weft/internal/progress"
 )
 
+// openMirror copies repositories that lie elsewhere; nil but in a binary of `-tags cloud`.
+var openMirror app.OpenMirror
+
 // serveCommand is `weft serve`.
 type serveCommand struct{ app.Settings }
 
 // Run serves until a signal or a failed part ends it. Only a server tunes the collector: other commands are short.
 func (c *serveCommand) Run(s streams) error {
 	app.TuneCollector()
+	c.OpenMirror = openMirror
 	server := app.App{Settings: c.Settings, Reread: func() (*app.Settings, error) { return readSettings(s.args) }}
 	// A person names a model, and programs a repository.
 	if progress.Terminal(s.out) || slices.ContainsFunc(c.Repositories, app.NamesModel) {
@@ -68,5 +72,6 @@ type checkCommand struct {
 
 // Run checks. The exit status is 1 for a fault, and 2 if the settings are wrong by themselves.
 func (c *checkCommand) Run(s streams) error {
+	c.OpenMirror = openMirror
 	return app.Check(&c.Settings, app.Checking{Load: !c.NoLoad, JSON: c.JSON}, s.out, s.err)
 }

@@ -114,13 +114,15 @@ func (a *App) start(ctx context.Context, g *lifecycle.Group, log *slog.Logger) e
 
 // Settings are the arguments and flags of every command that reads repositories.
 type Settings struct {
-	Repositories []string        `arg:"" optional:"" name:"repository" help:"Directory of <model>/<version>/model.onnx; or a model: FILE.onnx, or a directory with model.onnx or 1/model.onnx."`
+	Repositories []string        `arg:"" optional:"" name:"repository" help:"Directory of <model>/<version>/model.onnx; or a model: FILE.onnx, or a directory with model.onnx or 1/model.onnx. With -tags cloud also s3://, gs://, azblob:// or oci://."`
 	Name         string          `name:"name" placeholder:"MODEL" group:"Models:" help:"Name of the one model that is named by its file or directory."`
 	Config       kong.ConfigFlag `placeholder:"FILE" help:"Read settings from this YAML file. Its keys have the names of the flags; a flag wins over its key."`
 	config.Server
+	OpenMirror OpenMirror `kong:"-"` // nil: this program knows no repositories elsewhere
 
-	paths  []string // the repositories, once the models that Repositories names are staged
-	staged *staging // nil: all models lie in repositories
+	paths   []string          // the repositories, once the models that Repositories names are staged
+	staged  *staging          // nil: all models lie in repositories
+	mirrors map[string]Mirror // by the URLs among Repositories
 }
 
 // Validate refuses a command line that names no models; kong calls it.

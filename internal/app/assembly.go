@@ -79,6 +79,9 @@ type assembly struct {
 
 // findModels reads the repositories before anything is opened, so that a wrong path is reported at once.
 func (s *assembly) findModels(ctx context.Context) (err error) {
+	if err = s.copyRemote(ctx, s.log); err != nil {
+		return err
+	}
 	if s.repository, s.listing, err = scan(&s.Settings, s.log); err == nil {
 		s.repository.AcceptUploads(int64(s.MaxUploadBytes), modelfile.Needs, func(v modelrepo.Version) ([]byte, error) {
 			list, err := sumsOf(ctx, v, s.stores())
@@ -377,7 +380,12 @@ func (s *assembly) follow(context.Context) error {
 	if s.staged != nil {
 		s.group.Start(s.staged.follow(s.repository, s.log))
 	}
-	s.group.Start(watchPart(s.repository, s.listing, time.Duration(s.WatchInterval), s.settle, s.ask, s.house, s.log))
+	ask := s.ask
+	if len(s.mirrors) > 0 {
+		ask = make(chan time.Duration)
+		s.group.Start(mirrorPart(s.mirrors, time.Duration(s.WatchInterval), s.ask, ask))
+	}
+	s.group.Start(watchPart(s.repository, s.listing, time.Duration(s.WatchInterval), s.settle, ask, s.house, s.log))
 	s.group.Start(s.reloadPart(s.edge, s.house.models, s.ask, s.log))
 	return nil
 }

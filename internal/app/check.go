@@ -65,6 +65,10 @@ func (r *report) check(s *Settings, how Checking, errs io.Writer) error {
 		return nil
 	}
 	defer s.unstage()
+	if err := s.copyRemote(context.Background(), newLogger(errs, s, new(slog.LevelVar))); err != nil {
+		r.fault(err)
+		return nil
+	}
 	repository, err := s.repository()
 	if err != nil {
 		r.fault(err)

@@ -16,10 +16,15 @@ func (s *Settings) repository() (*modelrepo.Repository, error) {
 		return nil, err
 	}
 	if s.staged != nil {
-		r.Reserve(s.staged.dir)
+		r.Reserve(s.staged.dir, "the server follows files that its command line names, and takes no uploads of them: "+
+			"write the file anew, or serve a repository: `mkdir -p models/%[1]s/1 && "+
+			"cp %[1]s.onnx models/%[1]s/1/model.onnx && weft serve models`")
 		if s.Name != "" {
 			r.Rename(s.staged.dir)
 		}
+	}
+	for _, m := range s.mirrors {
+		r.Reserve(m.Dir(), "model %s would go to the copy of a bucket or registry, which follows that; put the version there")
 	}
 	if s.Roster != "" {
 		d, err := newDivision(&s.Server, true)

@@ -62,7 +62,12 @@ func (s *Settings) stage() (err error) {
 	g := &staging{links: map[string]string{}}
 	names := map[string]string{} // to what was named
 	var repositories []string
+	elsewhere := slices.ContainsFunc(s.Repositories, remoteURL.MatchString)
 	for _, path := range s.Repositories {
+		if remoteURL.MatchString(path) {
+			repositories = append(repositories, path)
+			continue
+		}
 		loose, folder, err := looseAt(path)
 		if err != nil {
 			return err
@@ -90,7 +95,7 @@ func (s *Settings) stage() (err error) {
 		names[name] = path
 	}
 	if len(names) == 0 {
-		if s.Name != "" {
+		if s.Name != "" && !elsewhere { // a mirror knows whether its source is one model
 			for _, path := range s.Repositories {
 				if _, err := os.Stat(path); err != nil {
 					return fmt.Errorf("%w; --name %s needs a model file or model folder", err, s.Name)
@@ -140,9 +145,9 @@ func (s *Settings) stage() (err error) {
 // folders are the repositories, the one of loose models last.
 func (s *Settings) folders() []string {
 	if s.staged == nil {
-		return s.Repositories
+		return s.local(s.Repositories)
 	}
-	return s.paths
+	return s.local(s.paths)
 }
 
 // stores are the directories that links in the repositories may lead to.

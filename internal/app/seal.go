@@ -99,6 +99,9 @@ type digestList struct {
 // version's are one level below it, two below a model and three below a repository, and an ensemble's lies beside them.
 func (s *sealer) choose(paths []string) (repositories []string, err error) {
 	for _, path := range paths {
+		if remoteURL.MatchString(path) {
+			return nil, fmt.Errorf("%s: %w", remoteURL.FindString(path), errSealElsewhere)
+		}
 		path, err := filepath.Abs(path)
 		if err != nil {
 			return nil, err

@@ -129,6 +129,9 @@ type Server struct {
 	// Copies is on how many replicas of the roster a model is whose settings do not say it, 1 to 1000. Too low leaves a
 	// model without a server when one stops, and one server alone with its load; each copy takes the model's memory.
 	Copies int `yaml:"copies" name:"copies" default:"2" group:"Models:" help:"Replicas of the roster that have each model."`
+	// Cache is a directory for the copies of repositories that lie in buckets and registries; auto: weft in the cache
+	// directory of the user. What is there serves a start without a network.
+	Cache string `yaml:"cache" name:"cache" default:"auto" placeholder:"DIR" group:"Models:" help:"Copies of repositories in buckets and registries; auto: weft in the user's cache directory."`
 	// ModelMemory bounds the estimated memory of all resident models together; 0 disables the limit. Beyond it a
 	// version is refused with the figures. Too low refuses versions that would fit; too high risks that the system
 	// kills the process for memory.
@@ -239,7 +242,7 @@ func DefaultServer() Server {
 		GPUTelemetry: GPUTelemetryAuto,
 		DrainTimeout: Duration(30 * time.Second), LameDuck: AutoPeriod,
 		MaxQueuedBytes: GiB, MaxMessageBytes: 16 * MiB, MaxHeldBytes: 256 * MiB, StateMemory: GiB,
-		MaxUploadBytes: 2 * GiB, MaxConnectionAge: Duration(24 * time.Hour),
+		Cache: "auto", MaxUploadBytes: 2 * GiB, MaxConnectionAge: Duration(24 * time.Hour),
 		WatchInterval: Duration(5 * time.Second),
 		Copies:        2,
 		MaxEpisodes:   100_000, EpisodeTTL: Duration(10 * time.Minute),

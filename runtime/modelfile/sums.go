@@ -131,6 +131,11 @@ func (p Place) readSums() (map[string][sha256.Size]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return ParseSums(text)
+}
+
+// ParseSums reads the text of a SHA256SUMS, by name.
+func ParseSums(text []byte) (map[string][sha256.Size]byte, error) {
 	listed := map[string][sha256.Size]byte{}
 	for i, line := range strings.Split(strings.TrimSuffix(string(text), "\n"), "\n") {
 		name, sum, ok := parseSum(line)

@@ -58,9 +58,9 @@ func (r *Repository) AcceptUploads(most int64, needs func(model io.ReaderAt, siz
 	}
 }
 
-// Reserve keeps uploads out of a directory of the repository, but for those of the server itself. It is called before
-// the first Receive.
-func (r *Repository) Reserve(dir string) { r.reserved = dir }
+// Reserve keeps uploads out of a directory of the repository, but for those of the server itself, and says why: the
+// name of the model goes where why has a %s. It is called before the first Receive.
+func (r *Repository) Reserve(dir, why string) { r.reserved[dir] = why }
 
 // Rename has the models in a directory of the repository be called as the caller named them there: the names in their
 // config.pbtxt, which were right where they come from, do not count. It is called before Scan and Watch.
@@ -134,12 +134,9 @@ func (r *Repository) Receive(u catalog.Upload, content io.Reader) (int64, error)
 	if err != nil {
 		return 0, err
 	}
-	if home == r.reserved && !u.Own {
+	if why, is := r.reserved[home]; is && !u.Own {
 		return 0, &catalog.UploadError{
-			Model: u.Model, Version: u.Version, Reason: catalog.NotWritable,
-			Why: fmt.Sprintf("the server follows files that its command line names, and takes no uploads of them: write the "+
-				"file anew, or serve a repository: `mkdir -p models/%[1]s/1 && cp %[1]s.onnx models/%[1]s/1/model.onnx && "+
-				"weft serve models`", u.Model),
+			Model: u.Model, Version: u.Version, Reason: catalog.NotWritable, Why: fmt.Sprintf(why, u.Model),
 		}
 	}
 	root, err := rooted.Open(home, nil)

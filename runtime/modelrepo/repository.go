@@ -29,11 +29,11 @@ var ErrNoRepository = errors.New("not a model repository")
 
 // Repository is directories of models, and models that a file lists. It is safe for concurrent use.
 type Repository struct {
-	file     string   // the model config file, absolute; "": there is none
-	paths    []string // absolute, as given otherwise: a path that is a symbolic link is followed again in each scan
-	stores   []string // see LinkInto
-	reserved string   // see Reserve; "": none is
-	renamed  string   // see Rename; "": none are
+	file     string            // the model config file, absolute; "": there is none
+	paths    []string          // absolute, as given otherwise: a symbolic link is followed again in each scan
+	stores   []string          // see LinkInto
+	reserved map[string]string // see Reserve: why, by directory
+	renamed  string            // see Rename; "": none are
 	divide   func(*Listing)
 
 	mu sync.Mutex
@@ -67,7 +67,7 @@ func OpenListed(file string, paths ...string) (*Repository, error) {
 	}
 	r := &Repository{
 		held: map[string]fs.FileInfo{}, complete: map[string]string{}, looks: make(chan struct{}, 1),
-		free: rooted.Free,
+		free: rooted.Free, reserved: map[string]string{},
 	}
 	var faults []error
 	if file != "" {
