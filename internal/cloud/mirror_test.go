@@ -175,17 +175,21 @@ func TestKilledAtAnyByte(t *testing.T) {
 		t.Fatalf("%d moments were tried", len(moments))
 	}
 	if testing.Short() {
-		moments = slices.Concat(moments[:3], moments[57:60])
+		moments = slices.Concat(moments[:2], moments[51:53], moments[95:])
 	}
 	nothing := 0
 	for i, cache := range moments {
 		what := fmt.Sprint("moment ", i)
-		if m, _, err := start(t, cache, "s3://bucket", nil); err != nil {
+		m, log, err := start(t, cache, "s3://bucket", nil)
+		if strings.Contains(log, "ERROR") {
+			t.Errorf("%s: a unit is neither as before nor as it was to be:\n%s", what, log)
+		}
+		if err != nil {
 			nothing++
 		} else if isWhole(t, what, m.Dir()) == 0 {
 			t.Errorf("%s: no version, and no error", what)
 		}
-		m, log, err := start(t, cache, "s3://bucket", &memory{files: two[1]})
+		m, log, err = start(t, cache, "s3://bucket", &memory{files: two[1]})
 		if err != nil {
 			t.Fatal(what, err, log)
 		}
@@ -197,7 +201,7 @@ func TestKilledAtAnyByte(t *testing.T) {
 		}
 	}
 	t.Logf("%d moments, at %d of them nothing was complete", len(moments), nothing)
-	if nothing == 0 || nothing > len(moments)/2 {
+	if nothing == 0 || !testing.Short() && nothing > len(moments)/2 {
 		t.Errorf("at %d of %d moments nothing was complete", nothing, len(moments))
 	}
 }
