@@ -14,9 +14,9 @@ import (
 // decision iterates a map, so the same events at the same times always lead to the same decisions. It is not safe for
 // concurrent use: package shell guards it with a mutex.
 //
-// Step is the only way in. HasWork, Live, Names, NextWake, Room, Settings and State only read: they change nothing that
-// a caller could notice. The functions that Step calls are in files named after a rule or a type: admit, pick, form,
-// drop, settle and so on; policy.go has every number.
+// Step is the only way in. HasWork, Live, Load, Names, NextWake, Room, Settings and State only read: they change
+// nothing that a caller could notice. The functions that Step calls are in files named after a rule or a type: admit,
+// pick, form, drop, settle and so on; policy.go has every number.
 //
 // # Invariants
 //

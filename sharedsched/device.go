@@ -40,6 +40,7 @@ type device struct {
 	free       Time          // as of the last pick: when a batch started then has the device to itself
 	busy       time.Duration // time of its lanes with a batch in flight; that of lanes that share its time counts once
 	ran        Time          // when an execution with a measured device time ended last
+	full       largest       // expected costs of full batches of queues that batches were started of; for Load
 	looked     uint64        // revision of cap and state when held queues were last looked at
 }
 

@@ -58,6 +58,9 @@ func (c *Core) start(now Time, l *lane, p pick, b *Batch) {
 	if k == background {
 		d.guard.began(now, l.est.Cost)
 	}
+	if !q.alone && q.full.Known() {
+		d.full.note(now, q.full.Cost)
+	}
 	q.version.account.Started++
 	q.served = true
 	// Now and not at the end: until then other lanes would serve the flow again, as if it had got nothing.

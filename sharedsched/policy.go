@@ -169,3 +169,7 @@ const (
 	// time.
 	outOfMemoryFor = time.Minute
 )
+
+// largestFor is for how long, at least, the cost of a full batch counts after a batch of its queue was started
+// (load.go): a model that is asked every few seconds is in use all the time.
+const largestFor = 30 * time.Second

@@ -44,6 +44,7 @@ import (
 //	memory                              known device memory, and the queues whose batches it bounds
 //	cap                                 the most device time of one batch for the sake of waiting tasks
 //	exposed                             the target that cannot be kept beside a row of another flow
+//	load                                what the devices have to do
 //	remove NAME | drain | hurry | close
 //	add DEVICE lanes=N [handover=1ms]   a device comes
 //	lose DEVICE                         a device is removed
@@ -298,6 +299,10 @@ func (s *script) show(words []string, kv map[string]string) {
 			} else {
 				s.printf("%s: no target is exposed", d.Name)
 			}
+		}
+	case "load":
+		for _, d := range s.core.Load(s.now) {
+			s.printf("%s: busy %v, work %v, full batch %v", d.Name, d.Busy, d.Work, d.Full)
 		}
 	case "decisions":
 		for _, d := range state.Decisions[:s.int(words[1])] {

@@ -106,14 +106,10 @@ func (c *Core) State(now Time) State {
 		Accounts: c.accountStates(),
 	}
 	for _, d := range c.devices {
-		busy := d.busy
-		if d.inFlight > 0 {
-			busy += now.Sub(d.since)
-		}
 		fair := &d.fair[foreground]
 		ds := DeviceState{
-			Device: d.Device, InFlight: d.inFlight, Busy: busy, VirtualTime: fair.Now(), Demanding: d.demanding(foreground),
-			Work: d.work, Cap: d.cap.most, Exposed: c.exposure(now, d),
+			Device: d.Device, InFlight: d.inFlight, Busy: d.busyAt(now), VirtualTime: fair.Now(),
+			Demanding: d.demanding(foreground), Work: d.work, Cap: d.cap.most, Exposed: c.exposure(now, d),
 		}
 		ds.Clock, ds.CoTenant, ds.Residual, ds.Waits = d.state.Factors()
 		ds.First = -1

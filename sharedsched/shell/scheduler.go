@@ -156,6 +156,15 @@ func (s *Scheduler) State() sharedsched.State {
 	return state
 }
 
+// Load returns how much the devices have to do, see [sharedsched.Core.Load], and when that was, on the scheduler's
+// clock.
+func (s *Scheduler) Load() (sharedsched.Time, []sharedsched.DeviceLoad) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.nowLocked(s.now())
+	return now, s.core.Load(now)
+}
+
 // Epoch returns when the scheduler's clock began.
 func (s *Scheduler) Epoch() time.Time { return s.epoch }
 
