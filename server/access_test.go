@@ -38,7 +38,9 @@ type need struct {
 }
 
 var foreignNeeds = map[string]need{
-	"grpc.health.v1.Health": {public: true},
+	"grpc.health.v1.Health":              {public: true},
+	"xds.service.orca.v3.OpenRcaService": {public: true},
+
 	"grpc.reflection.v1.ServerReflection": {
 		anyOf: []string{"observe"},
 	},

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	orca "github.com/cncf/xds/go/xds/service/orca/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
@@ -30,6 +31,7 @@ import (
 	"github.com/weftserve/weft/server/breaker"
 	"github.com/weftserve/weft/server/episode"
 	"github.com/weftserve/weft/server/live"
+	"github.com/weftserve/weft/server/load"
 	"github.com/weftserve/weft/server/openinference"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/protect"
@@ -123,6 +125,10 @@ type Config struct {
 	Recorder predict.Recorder
 	// Traces follow requests. Nil: none are followed.
 	Traces predict.Traces
+	// Load returns how much the devices have to do, and when that was: answers, and a service, report it. Nil: they do
+	// not. LoadBudget is the Budget of load.Config.
+	Load       func() (sharedsched.Time, []sharedsched.DeviceLoad)
+	LoadBudget time.Duration
 	// Residents changes which versions are served, at the request of callers who may operate, where Access says who
 	// may. Nil: only Admin does.
 	Residents weftapi.Residents
@@ -146,8 +152,9 @@ type Server struct {
 	api         *weftapi.API
 	inference   *openinference.Service
 	health      *modelHealth
-	observer    Observer // nil: none
-	calls       Calls    // may be nil
+	load        *load.Meter // nil: there are no reports
+	observer    Observer    // nil: none
+	calls       Calls       // may be nil
 	connections *protect.Connections
 	methods     methods
 	bodies      atomic.Int64 // of HTTP, see web.Pages
@@ -215,6 +222,10 @@ func New(config Config, models predict.Models, scheduler weftapi.SchedulerState)
 		health:      newModelHealth(health.NewServer()),
 		connections: config.Connections,
 	}
+	if config.Load != nil {
+		s.load = load.New(load.Config{Devices: config.Load, Requests: statistics.Totals, Budget: config.LoadBudget})
+		s.api.Trailer = s.load.Trailer
+	}
 	if config.Calls != nil {
 		s.api.Ended = config.Calls.Ended
 	}
@@ -248,6 +259,9 @@ func (s *Server) Register(g *grpc.Server) {
 	healthgrpc.RegisterHealthServer(services, &drainingHealth{
 		s.health.server, s.health, s.pipeline.Gate().Reached(predict.Leaving),
 	})
+	if s.load != nil {
+		orca.RegisterOpenRcaServiceServer(services, &load.Service{Meter: s.load, Over: s.pipeline.Gate().Reached(predict.Leaving)})
+	}
 	reflection.Register(services)
 	s.methods = methodsOf(g)
 }
@@ -418,6 +432,9 @@ func (s *Server) Drain(ctx context.Context) error {
 	s.pipeline.Gate().Advance(predict.Closed)
 	return s.pipeline.Gate().Drain(ctx)
 }
+
+// Load measures how loaded the server is while its Watch runs; nil: Config has no Load.
+func (s *Server) Load() *load.Meter { return s.load }
 
 // Router remembers the versions of running episodes.
 func (s *Server) Router() *routing.Router { return s.pipeline.Router() }

@@ -202,7 +202,7 @@ func TestReflection(t *testing.T) {
 	want := []string{
 		"grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection",
 		"inference.GRPCInferenceService", "tensorflow.serving.ModelService", "tensorflow.serving.PredictionService",
-		"weft.v1.ModelService", "weft.v1.PredictionService",
+		"weft.v1.ModelService", "weft.v1.PredictionService", "xds.service.orca.v3.OpenRcaService",
 	}
 	if diff := cmp.Diff(want, names, cmpopts.SortSlices(func(a, b string) bool { return a < b })); diff != "" {
 		t.Errorf("services (-want +got):\n%s", diff)

@@ -97,8 +97,8 @@ func TestSmallPartsTakeLittle(t *testing.T) {
 	conn := servertest.Dial(t, h.GRPC)
 	tried := 0
 	for service := range h.GRPC.GetServiceInfo() {
-		if strings.HasPrefix(service, "grpc.") {
-			continue // gRPC's own, whose messages are small
+		if strings.HasPrefix(service, "grpc.") || strings.HasPrefix(service, "xds.") {
+			continue // gRPC's own, whose messages are small; and one with one method, which does not end
 		}
 		for _, m := range hostile.Methods(protoreflect.FullName(service)) {
 			for path, message := range manyParts(m.Input, size) {

@@ -259,6 +259,7 @@ func (s *assembly) buildEdge(context.Context) error {
 		Shadows:  mirror, Rollouts: s.rollouts, NotPersistedBecause: s.state.NotLasting(),
 		Residents: h.models, Release: ReadBuild().Version, TritonStatusCodes: s.TritonStatusCodes,
 		Traces: tracesOf(s.measured), Calls: callsOf(s.measured),
+		Load: h.scheduler.Load, LoadBudget: time.Duration(max(0, s.LoadBudget)), // 0 where it is auto
 	}
 	// Inputs in shared memory have the bound of those in messages.
 	if s.SharedMemory {
@@ -303,6 +304,11 @@ func (s *assembly) buildEdge(context.Context) error {
 		sources.Recording = func() telemetry.Recording { return telemetry.Recording(recording.Stats()) }
 	}
 	s.edge = server.New(settings, models, h.scheduler)
+	sources.Utilization = s.edge.Load().Utilization
+	s.group.Start(untilStopped("load reports", func(ctx context.Context) error {
+		s.edge.Load().Watch(ctx)
+		return nil
+	}))
 	s.transport = grpc.NewServer(append(grpcOptions(&s.Server, &s.memory),
 		s.edge.Options(s.credentials("listen"))...)...)
 	s.edge.Register(s.transport)

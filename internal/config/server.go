@@ -84,6 +84,10 @@ type Server struct {
 	// auto: 5s, at most half of DrainTimeout, and 0 where the log goes to a terminal. It is a part of DrainTimeout. Too low
 	// fails requests of callers and balancers that have not noticed yet; too high delays restarts.
 	LameDuck Period `yaml:"lame-duck" name:"lame-duck" default:"auto" group:"Limits:" help:"Answer on for this long at a stop, while health says no; auto: 5s, 0 at a terminal."`
+	// LoadBudget is the device time of waiting requests that counts as much, in what the server reports of its load, as a
+	// device that works all the time; auto: as long as the largest full batch takes that runs, within 20ms and 200ms. From
+	// 1ms to 10s. Too low has balancers turn away from short bursts; too high has them learn of a queue when it is late.
+	LoadBudget Period `yaml:"load-budget" name:"load-budget" default:"auto" group:"Limits:" help:"Waiting device time that is reported as a full load; auto: a full batch."`
 	// MaxQueuedBytes bounds the input bytes of all waiting requests together; beyond it requests are refused.
 	// Too low refuses bursts that there is memory for; too high risks that the system kills the process for memory.
 	MaxQueuedBytes Size `yaml:"max-queued-bytes" name:"max-queued-bytes" default:"1GiB" group:"Limits:" help:"Inputs of all waiting requests."`
@@ -240,7 +244,7 @@ func DefaultServer() Server {
 		TLSClientAuth: ClientAuthRequire,
 		Isolation:     IsolateDevice, Sandbox: SandboxAuto, WorkerMemory: AutoBound, RunTimeout: Duration(30 * time.Second),
 		GPUTelemetry: GPUTelemetryAuto,
-		DrainTimeout: Duration(30 * time.Second), LameDuck: AutoPeriod,
+		DrainTimeout: Duration(30 * time.Second), LameDuck: AutoPeriod, LoadBudget: AutoPeriod,
 		MaxQueuedBytes: GiB, MaxMessageBytes: 16 * MiB, MaxHeldBytes: 256 * MiB, StateMemory: GiB,
 		Cache: "auto", MaxUploadBytes: 2 * GiB, MaxConnectionAge: Duration(24 * time.Hour),
 		WatchInterval: Duration(5 * time.Second),
@@ -340,6 +344,9 @@ func (s *Server) checkEach() Faults {
 	checkWeb(&faults, s.HTTPHosts, s.HTTPOrigins)
 	checkDevices(&faults, s.Devices)
 	Between(&faults, "drain-timeout", s.DrainTimeout, 0, Duration(24*time.Hour))
+	if s.LoadBudget != AutoPeriod {
+		Between(&faults, "load-budget", Duration(s.LoadBudget), Duration(time.Millisecond), Duration(10*time.Second))
+	}
 	Between(&faults, "max-queued-bytes", s.MaxQueuedBytes, KiB, 1<<40)
 	// Protocol buffers hold less than 2 GiB.
 	Between(&faults, "max-message-bytes", s.MaxMessageBytes, KiB, 2*GiB-MiB)

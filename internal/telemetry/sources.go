@@ -23,6 +23,8 @@ type Resident struct {
 // Sources are the functions that are called when the metrics are read. Each of them may be nil.
 type Sources struct {
 	Episodes func() int
+	// Utilization returns how loaded the server is, and whether there is such a number now.
+	Utilization func() (float64, bool)
 	// EpisodeStates returns how those stand whose state the server keeps.
 	EpisodeStates func() EpisodeStates
 	Breakers      func() []Breaker
@@ -81,6 +83,9 @@ func (t *Telemetry) WatchSources(s Sources) error {
 	stateEnds := i.counter("weft_episode_states_ended_total",
 		"Episodes whose state was kept and that ended: by their last request (ended), begun anew (begun), without a "+
 			"request for long (idle), or with their stream (stream).")
+	utilization := i.floatGauge("weft_utilization",
+		"How loaded the server is, as it reports to balancers: the part of the last second in which the devices worked, "+
+			"and the work that waits as a part of the budget for it. Missing while no device has a model.")
 	open := i.gauge("weft_breaker_open",
 		"Whether a version's circuit breaker keeps requests of new episodes from it: 1 if it is open, 0 if it is "+
 			"closed or trying.")
@@ -130,6 +135,11 @@ func (t *Telemetry) WatchSources(s Sources) error {
 	return i.by(func(o metric.Observer) {
 		if s.Episodes != nil {
 			o.ObserveInt64(episodes, int64(s.Episodes()))
+		}
+		if s.Utilization != nil {
+			if now, is := s.Utilization(); is {
+				o.ObserveFloat64(utilization, now)
+			}
 		}
 		if s.EpisodeStates != nil {
 			now := s.EpisodeStates()

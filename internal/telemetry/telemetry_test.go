@@ -202,7 +202,8 @@ func exercise(t *testing.T, tel *telemetry.Telemetry, models telemetry.Models, h
 	tel.Audited("walker", 3, "equal", 1)
 	tel.Audited("walker", 3, "skipped_budget", 99)
 	err := tel.WatchSources(telemetry.Sources{
-		Episodes: func() int { return 12 },
+		Episodes:    func() int { return 12 },
+		Utilization: func() (float64, bool) { return 1.25, true },
 		EpisodeStates: func() telemetry.EpisodeStates {
 			return telemetry.EpisodeStates{
 				Live: map[string]int{"walker": 5}, Bytes: 320, Spare: 64,
@@ -417,6 +418,7 @@ func TestValues(t *testing.T) {
 		"weft_connection_held_bytes{}":                              "4096",
 		"weft_connections_ended_total{reason=resets}":               "2",
 		"weft_episodes{}":                                           "12",
+		"weft_utilization{}":                                        "1.25",
 		"weft_episode_states{model=walker}":                         "5",
 		"weft_episode_state_bytes{}":                                "320",
 		"weft_episode_shadow_bytes{}":                               "64",

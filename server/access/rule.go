@@ -30,6 +30,8 @@ var foreign = map[string]Rule{
 	"grpc.health.v1.Health/Check": {Public: true},
 	"grpc.health.v1.Health/Watch": {Public: true},
 	"grpc.health.v1.Health/List":  {Public: true},
+	// How loaded the server is everybody may know, too.
+	"xds.service.orca.v3.OpenRcaService/StreamCoreMetrics": {Public: true},
 
 	"grpc.reflection.v1.ServerReflection/ServerReflectionInfo":      {AnyOf: Observe},
 	"grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": {AnyOf: Observe},

@@ -48,6 +48,8 @@ type Event struct {
 	Reason string
 	// Message is its Text, of a request that was not answered.
 	Message string
+	// Lacked: it was not answered for lack of capacity, see [Lacked].
+	Lacked bool
 	// Duration is from the decoded request to its answer, before encoding for the wire.
 	Duration time.Duration
 	Stream   bool
@@ -96,6 +98,21 @@ func (e Ending) String() string {
 	return [...]string{"none", "answered", "refused", "expired", "cancelled", "failed"}[e]
 }
 
+// canceled is the code of requests whose callers left.
+const canceled = "Canceled"
+
+// AboutNow is how long before its deadline a caller may give a request up because of it: its clock began before ours. A
+// caller that gives up earlier has another reason, which says nothing of capacity.
+const AboutNow = 5 * time.Millisecond
+
+// Lacked reports whether a request with this error was not answered for lack of capacity: the scheduler refused it or
+// gave it up, the server is full, or its time was over.
+func Lacked(err error) bool {
+	_, refused := errors.AsType[*sharedsched.Refusal](err)
+	_, full := errors.AsType[*ServerFullError](err)
+	return refused || full || errors.Is(err, sharedsched.ErrExpired) || errors.Is(err, context.DeadlineExceeded)
+}
+
 // EndingOf returns the ending of requests with a code of Explanation, which is the name of a code of gRPC. Codes that
 // are not named here say that the server or its caller refused the request.
 func EndingOf(code string) Ending {
@@ -104,7 +121,7 @@ func EndingOf(code string) Ending {
 		return Answered
 	case "DeadlineExceeded":
 		return Expired
-	case "Canceled", "Aborted":
+	case canceled, "Aborted":
 		return Cancelled
 	case "Internal", "Unavailable", "Unknown", "DataLoss":
 		return Failed
@@ -200,6 +217,7 @@ func (p *Pipeline) done(ctx context.Context, o *observed, req *Request, at *Plac
 		Number: o.number, ID: req.ID, Identity: req.caller(), Model: o.model, Stream: o.stream,
 		Arrived: req.Arrived, Ended: now, Limit: call.Limit, Target: call.Target,
 		Code: why.Code, Ending: EndingOf(why.Code), Reason: why.Reason, Message: why.Text,
+		Lacked:   why.Lacked || why.Code == canceled && !call.Limit.IsZero() && call.Limit.Sub(now) < AboutNow,
 		Duration: now.Sub(o.decoded),
 		Degraded: at.Degraded, FailedOverFrom: at.FailedOverFrom,
 		Execution: Execution{Rows: call.Rows, Outcome: call.Outcome, Phases: call.Phases}, Step: o.step,

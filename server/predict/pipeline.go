@@ -85,6 +85,8 @@ type Explanation struct {
 	Code string
 	// Overload: there was not the capacity to answer, or to answer in time.
 	Overload bool
+	// Lacked is that of [Lacked], true also where the request was refused unread.
+	Lacked bool
 	// Text is the error as the caller may read it, and Reason the constant that clients tell it by, such as QUEUE_FULL.
 	Text, Reason string
 }

@@ -3,14 +3,17 @@ package predict
 import (
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// Statistics counts the requests of all protocols by the version that they came to. The zero value is ready. It is safe
-// for concurrent use.
+// Statistics counts the requests of all protocols: all together, and by the version that they came to. The zero value
+// is ready. It is safe for concurrent use.
 type Statistics struct {
+	answered, lacked atomic.Uint64
+
 	mu       sync.Mutex
 	versions map[versionKey]*Counts // guarded by mu
 }
@@ -49,6 +52,9 @@ func (s *Statistics) Of(model string, number int64) Counts {
 	return Counts{}
 }
 
+// Totals returns how many requests were answered, ever, and how many could not be for lack of capacity.
+func (s *Statistics) Totals() (answered, lacked uint64) { return s.answered.Load(), s.lacked.Load() }
+
 // Keep forgets the versions that are not in a snapshot, so that versions that come and go take no memory.
 func (s *Statistics) Keep(now *catalog.Snapshot) {
 	s.mu.Lock()
@@ -59,8 +65,14 @@ func (s *Statistics) Keep(now *catalog.Snapshot) {
 	})
 }
 
-// count counts a request, unless it came to no version.
+// count counts a request: by version unless it came to none.
 func (s *Statistics) count(e *Event) {
+	switch {
+	case e.Ending == Answered:
+		s.answered.Add(1)
+	case e.Lacked:
+		s.lacked.Add(1)
+	}
 	if e.Version == 0 {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,12 +17,14 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server"
+	"github.com/weftserve/weft/server/load"
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/sharedsched"
@@ -61,6 +64,11 @@ func New(t *testing.T, config server.Config) *House {
 	config.Observer = h
 	config.Scarce = func() bool { return true }
 	config.Logger = slog.New(slog.DiscardHandler)
+	if config.Load == nil {
+		config.Load = func() (sharedsched.Time, []sharedsched.DeviceLoad) {
+			return 0, []sharedsched.DeviceLoad{{Name: "cpu"}}
+		}
+	}
 	h.Memory = NewMemory(t)
 	config.Memory = h.Memory
 	h.Server = server.New(config, h, h)
@@ -94,6 +102,16 @@ func Dial(t *testing.T, g *grpc.Server, options ...grpc.DialOption) *grpc.Client
 	served := make(chan error, 1)
 	go func() { served <- g.Serve(listener) }()
 	conn, err := grpc.NewClient("passthrough:///house", append(options,
+		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, request, answer any, conn *grpc.ClientConn,
+			call grpc.UnaryInvoker, options ...grpc.CallOption,
+		) error {
+			var trailer metadata.MD
+			err := call(ctx, method, request, answer, conn, append(options, grpc.Trailer(&trailer))...)
+			if lacksReport(method, trailer, err) {
+				t.Errorf("%s ended with %v, and without a report of the load", method, err)
+			}
+			return err
+		}),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			return listener.DialContext(ctx)
 		}),
@@ -112,6 +130,26 @@ func Dial(t *testing.T, g *grpc.Server, options ...grpc.DialOption) *grpc.Client
 		}
 	})
 	return conn
+}
+
+// reporting are the methods whose answers report the load.
+var reporting = []string{
+	"/weft.v1.PredictionService/Predict", "/inference.GRPCInferenceService/ModelInfer",
+	"/tensorflow.serving.PredictionService/Predict",
+}
+
+// lacksReport reports whether a call should have brought a report of the load, and has not. Calls that ended on the
+// caller's side, or were refused unread, bring none.
+func lacksReport(method string, trailer metadata.MD, err error) bool {
+	switch st := status.Convert(err); st.Code() { //nolint:exhaustive // the others are the server's
+	case codes.Canceled, codes.DeadlineExceeded, codes.Unavailable:
+		return false
+	case codes.ResourceExhausted:
+		if strings.Contains(st.Message(), "refused unread") || strings.Contains(st.Message(), "this connection") {
+			return false
+		}
+	}
+	return slices.Contains(reporting, method) && len(trailer.Get(load.TrailerKey)) != 1
 }
 
 // Snapshot implements predict.Models.

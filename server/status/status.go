@@ -16,6 +16,7 @@ package status
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -32,6 +33,7 @@ import (
 
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/server/predict"
+	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/routing"
 )
 
@@ -135,7 +137,10 @@ func reasonOf(st *status.Status) string {
 // its own has its code's. Overload says that the server had no time or no room for the request.
 func Explain(err error) predict.Explanation {
 	f := faultOf(err)
-	e := predict.Explanation{Code: f.code.String(), Text: f.text(err), Reason: f.reason}
+	_, unread := errors.AsType[*protect.ThrottledError](err)
+	e := predict.Explanation{
+		Code: f.code.String(), Lacked: unread || predict.Lacked(err), Text: f.text(err), Reason: f.reason,
+	}
 	if e.Reason == "" {
 		e.Reason = constant(f.code)
 	}

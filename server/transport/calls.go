@@ -10,6 +10,7 @@ import (
 	"net/http"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/access"
@@ -32,6 +33,8 @@ type Calls struct {
 	MaxMessageBytes int
 	// Memory is where messages lie until they were read, and answers until they were sent.
 	Memory tensor.Memory
+	// Trailer returns what each answer to a request for a prediction has in its trailer, and each refusal. Nil: nothing.
+	Trailer func() metadata.MD
 	// Throttle learns how requests ended.
 	Throttle *protect.Throttle
 	// Logger gets changes and panics.

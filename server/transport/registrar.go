@@ -56,6 +56,9 @@ func (r Registrar) RegisterService(desc *grpc.ServiceDesc, service any) {
 			c.decode, c.predicts = decode, predicts
 			defer func() {
 				c.end(recover(), &err)
+				if predicts && r.calls.Trailer != nil {
+					_ = grpc.SetTrailer(ctx, r.calls.Trailer()) // fails only where the caller is gone
+				}
 				// It is used again, and holds on to nothing of this call meanwhile.
 				c.call, c.decode = call{}, nil
 				unaryCalls.Put(c)

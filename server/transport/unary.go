@@ -7,7 +7,6 @@ import (
 
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/protect"
-	"github.com/weftserve/weft/sharedsched"
 )
 
 // Run answers a request, and releases it. Its time counts from when its bytes came, as far as that is known, because
@@ -51,21 +50,15 @@ func (c *Calls) Run(ctx context.Context, r Request) (any, error) {
 // lacked returns the error of a request for which there was no capacity, nil for one that was answered, could not be
 // for reasons of its own, or whose caller left before the time was over, which is by so much earlier than gRPC's.
 func lacked(ctx context.Context, late time.Duration, err error) error {
-	_, refused := errors.AsType[*sharedsched.Refusal](err)
-	_, full := errors.AsType[*predict.ServerFullError](err)
 	switch {
-	case refused, full, errors.Is(err, sharedsched.ErrExpired), errors.Is(err, context.DeadlineExceeded):
+	case predict.Lacked(err):
 		return err
 	case ctx.Err() == nil:
 		return nil
 	}
 	// A caller whose time is over may be gone before a timer here has noticed.
-	if deadline, has := ctx.Deadline(); has && time.Until(deadline)-late < aboutNow {
+	if deadline, has := ctx.Deadline(); has && time.Until(deadline)-late < predict.AboutNow {
 		return context.DeadlineExceeded
 	}
 	return nil
 }
-
-// aboutNow is how long before its deadline a caller may give a call up because of it: its clock began before ours. A
-// caller that gives up earlier has another reason, which says nothing of capacity.
-const aboutNow = 5 * time.Millisecond
