@@ -123,7 +123,7 @@ func TestEveryAnswerReportsTheLoad(t *testing.T) {
 				if n := len(trailer.Get(load.TrailerKey)); n != 1 {
 					t.Errorf("%s: %d reports in %v", method, n, trailer)
 				}
-				for _, e := range h.Events() { // those that gave no identity have none
+				for _, e := range h.Events() { // a call without an identity has none
 					if answered := e.Ending == predict.Answered; answered != (err == nil) || e.Lacked != c.lacked {
 						t.Errorf("%s: counted as %+v, want lack of capacity: %v", method, e, c.lacked)
 					}
@@ -133,7 +133,7 @@ func TestEveryAnswerReportsTheLoad(t *testing.T) {
 	}
 }
 
-// TestUnreadLackCapacity: calls that are refused unread bring no report, and are counted all the same.
+// TestUnreadLackCapacity: calls that are refused unread bring no report, but are counted.
 func TestUnreadLackCapacity(t *testing.T) {
 	h := servertest.New(t, server.Config{})
 	h.Run = func(context.Context, *catalog.Call) error {

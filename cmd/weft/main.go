@@ -38,6 +38,7 @@ type commandLine struct {
 	Rollout    rolloutCommand    `cmd:"" help:"Show and drive the rollout of a version on a running server."`
 	Top        topCommand        `cmd:"" help:"Show a running server at work: who has the devices, who waits, who is late."`
 	Explain    explainCommand    `cmd:"" help:"Tell why a request was late or not answered, or list the latest."`
+	Service    serviceCommand    `cmd:"" name:"serviceconfig" help:"Print the gRPC service config for clients of several servers."`
 	Token      tokenCommand      `cmd:"" help:"Make a token for a caller, and the line of it for the tokens file."`
 	Completion completionCommand `cmd:"" help:"Print what makes a shell complete the words of this program."`
 	Complete   completeCommand   `cmd:"" hidden:""`

@@ -37,6 +37,7 @@ var commands = map[string]struct{ wrong, fails string }{
 	"rollout start":   {"m --admin CLOSED --baseline 1 --candidate 2 --tls-cert absent", "m --admin CLOSED --baseline 1 --candidate 2"},
 	"rollout advance": {"m --admin CLOSED --tls-cert absent", "m --admin CLOSED"},
 	"rollout abort":   {"m --admin CLOSED --tls-cert absent", "m --admin CLOSED"},
+	"serviceconfig":   {"least", "wrr"},
 	"token":           {"-", "robot"},
 	"completion":      {"tcsh", "bash"},
 	"complete":        {"", ""},

@@ -52,6 +52,8 @@ func WithMaxMessageBytes(n int) Option { return func(s *settings) { s.maxMessage
 
 // WithDialOptions adds options of gRPC, such as interceptors, credentials that take the place of those here, or a stats
 // handler that hands on the trace of a call's context: the client itself knows no tracing library.
+// grpc.WithDefaultServiceConfig of what `weft serviceconfig` prints shares requests among several servers, and takes the
+// place of the retries of [WithAttempts].
 func WithDialOptions(options ...grpc.DialOption) Option {
 	return func(s *settings) { s.dial = append(s.dial, options...) }
 }

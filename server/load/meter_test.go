@@ -150,7 +150,7 @@ func TestWindows(t *testing.T) {
 	})
 }
 
-// TestDevicesComeAndGo: the mean is over those that are there. A server without any is no place to send requests to.
+// TestDevicesComeAndGo: the mean is over the present ones. A server without any is no place to send requests to.
 func TestDevicesComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &house{rate: 40}
