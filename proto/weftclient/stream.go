@@ -20,9 +20,9 @@ import (
 // Stream carries many requests, for one control loop. One goroutine may call Send while another one calls Recv. The end
 // of its context ends the stream.
 //
-// A server that stops ends a stream where an episode ends, or soon. The Stream then opens another one by itself, as often
-// in a row as [WithAttempts] says, and sends the requests again that the server has not accepted: each gets one answer.
-// The tensors of a request must not change until then.
+// A server that stops ends a stream where an episode ends, or soon. The Stream then opens another one by itself, as
+// often in a row as [WithAttempts] says, and sends the requests again that the server has not accepted: each gets one
+// answer. The tensors of a request must not change until then.
 type Stream struct {
 	open     func() (stream, error)
 	over     <-chan struct{} // closed when the context ends
@@ -141,8 +141,8 @@ func (s *Stream) Recv() (*StreamAnswer, error) {
 // draining is the reason of a server that stops: a request was not accepted, and a stream is to be opened again.
 const draining = "DRAINING"
 
-// again opens the stream again, if the server ended it because it stops, and returns nil; else it returns why the stream
-// has ended for good.
+// again opens the stream again, if the server ended it because it stops, and returns nil; else it returns why the
+// stream has ended for good.
 func (s *Stream) again(err error) error {
 	if why, is := errors.AsType[*Error](err); is && why.Reason == draining {
 		// A Send on the stream that has ended returns; the next one goes to the new stream.
@@ -169,8 +169,8 @@ func (s *Stream) again(err error) error {
 	return err
 }
 
-// reopen opens another stream: at once, and then at growing intervals where no server is there. The error is the latest,
-// or why the stream before has ended.
+// reopen opens another stream: at once, and then at growing intervals where no server is there. The error is the
+// latest, or why the stream before has ended.
 func (s *Stream) reopen(err error) (stream, error) {
 	for wait := leastWait; s.tries < s.attempts-1; wait = min(2*wait, mostWait) {
 		if s.tries++; s.tries > 1 {
