@@ -90,6 +90,7 @@ lab: setup build ## All of the laboratory, nightly and before a release: its tes
 	$(MAKE) fuzz-live ARGS=--names
 	$(MAKE) attack
 	$(MAKE) bench-limits
+	$(MAKE) replicas
 	$(MAKE) planted
 	$(MAKE) gpu-check $(if $(wildcard /dev/nvidia0),,ARGS='--device cpu')
 
@@ -125,6 +126,12 @@ bench-limits: setup build ## Compare the server with an echo, with ONNX Runtime 
 attack: setup build ## Attack a server, and measure what that costs it and honest callers; writes docs/bench/attacks.md (ARGS=--quick: six minutes)
 	$(LAB) ./attack
 	bin/attack --weft bin/weft --out docs/bench/attacks.md $(ARGS)
+
+.PHONY: replicas
+replicas: setup build ## Run several servers behind gRPC's balancing, Envoy and HAProxy, replace and kill them, and judge what callers see; writes docs/bench/replicas.md in an hour (ARGS=--quick: two minutes; skips balancers that cannot be had; DEPLOY_REQUIRED=1 fails)
+	$(LAB) ./replicas
+	envoy=$$(scripts/deploy/envoy.sh) || [[ $$? == 3 ]]; haproxy=$$(scripts/deploy/haproxy.sh) || [[ $$? == 3 ]]; \
+	bin/replicas --weft bin/weft --envoy "$$envoy" --haproxy "$$haproxy" --out docs/bench/replicas.md $(ARGS)
 
 .PHONY: sim
 sim: ## Compare the scheduler with others in simulation; writes docs/sim in four minutes (ARGS=--quick: prints, in half of one)

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/metadata"
+)
+
+const (
+	episodesTitle = "Episodes while servers are replaced"
+	ringTitle     = "A ring of episodes"
+	loops         = 48 // episodes whose step is asked for at once
+	ringEpisodes  = 2000
+)
+
+// quick is a device that takes no time to speak of.
+func quick(versions ...int64) device {
+	return device{50 * time.Microsecond, time.Microsecond, versions}
+}
+
+// step asks for a step of an episode, and returns the version that answered.
+func (p *pool) step(ctx context.Context, i int) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	episode := fmt.Sprintf("robot-%d", i)
+	ctx = metadata.AppendToOutgoingContext(ctx, "weft-episode", episode)
+	answer, err := p.clients[i%len(p.clients)].Predict(ctx, request(modelName, episode))
+	if err != nil {
+		return 0, err
+	}
+	return answer.Version, nil
+}
+
+// steps asks for a step of each of n episodes, and calls got with each answer, several at once.
+func (p *pool) steps(ctx context.Context, n int, got func(i int, version int64, err error)) {
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range loops {
+		all.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				version, err := p.step(ctx, i)
+				got(i, version, err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// episodes replaces all servers while episodes go on, whose steps go to any of them. The traffic has two versions.
+func (r *trial) episodes() (err error) {
+	d := quick(1, 2)
+	f, err := r.startAll(r.ctx, slices.Repeat([]device{d}, pods), r.flags()...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.stop()) }()
+	channels, err := dial(rollingSlots, plainRoundRobin, f.targets())
+	if err != nil {
+		return err
+	}
+	defer channels.close()
+	if err := channels.connect(r.ctx); err != nil {
+		return err
+	}
+	versions := make([]atomic.Int64, r.effort.episodes)
+	var answers, moved, failed atomic.Int64
+	walk := func() {
+		channels.steps(r.ctx, len(versions), func(i int, version int64, err error) {
+			switch {
+			case err != nil:
+				if failed.Add(1) == 1 {
+					fmt.Fprintf(r.progress, "%s: first error: %v\n", episodesTitle, err)
+				}
+				return
+			case !versions[i].CompareAndSwap(0, version) && versions[i].Load() != version:
+				moved.Add(1)
+			}
+			answers.Add(1)
+		})
+	}
+	walk() // each has a version before the first server is told to stop
+	ended := make(chan error, 1)
+	go func() { ended <- r.replace(f, time.Second, d, channels.set, r.flags()...) }()
+	for going := true; going; {
+		select {
+		case err = <-ended:
+			going = false
+		default:
+		}
+		walk()
+	}
+	first := 0
+	for i := range versions {
+		if versions[i].Load() == 1 {
+			first++
+		}
+	}
+	r.row(episodesTitle, len(versions), answers.Load(), failed.Load(),
+		fmt.Sprintf("%.1f %%", 100*float64(first)/float64(len(versions))), moved.Load())
+	r.book.none(fmt.Sprintf("%d episodes through a rolling restart: answers of another version", len(versions)),
+		int(moved.Load()))
+	r.book.none("steps of them that failed", int(failed.Load()))
+	return errors.Join(err, r.ctx.Err())
+}
+
+// ring has episodes stay with servers by a ring. Each server has another version, so that answers name it.
+func (r *trial) ring() (err error) {
+	var devices []device
+	for i := range pods {
+		devices = append(devices, quick(int64(i+1)))
+	}
+	f, err := r.startAll(r.ctx, devices, r.flags()...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.stop()) }()
+	shipped, err := r.shipped("ring")
+	if err != nil {
+		return err
+	}
+	kinds := []*kind{{name: "gRPC", policy: policy{config: shipped, idle: true}}}
+	if r.Envoy != "" && !r.Quick {
+		kinds = append(kinds, &kind{name: envoyName, policy: policy{through: envoyName, config: "ring-hash.yaml"}})
+	}
+	shared := balancers{}
+	defer shared.stop()
+	for _, k := range kinds {
+		if _, err := k.open(r, f.targets(), shared); err != nil {
+			return err
+		}
+	}
+	defer func() {
+		for _, k := range kinds {
+			k.pool.close()
+		}
+	}()
+	homes := func() (all [][]int64, failed int) {
+		for _, k := range kinds {
+			of := make([]int64, ringEpisodes)
+			for i := range of { // one at a time: a bounded load must not send one elsewhere
+				var err error
+				if of[i], err = k.pool.step(r.ctx, i); err != nil {
+					failed++
+					fmt.Fprintf(r.progress, "%s: %v\n", ringTitle, err)
+				}
+			}
+			all = append(all, of)
+		}
+		return all, failed
+	}
+	before, lost := homes()
+	old := f[0]
+	without := f[1:].targets()
+	if err := errors.Join(set(kinds, shared, without), old.Stop()); err != nil {
+		return err
+	}
+	pause(r.ctx, settleNew)
+	between, more := homes()
+	lost += more
+	if f[0], err = r.start(r.ctx, old.pod, devices[0], r.flags()...); err != nil {
+		return err
+	}
+	if err := set(kinds, shared, f.targets()); err != nil {
+		return err
+	}
+	pause(r.ctx, 4*settleNew) // until health checks have seen it
+	after, more := homes()
+	lost += more
+	for i, k := range kinds {
+		fled, moved, its := 0, 0, 0
+		for e, home := range before[i] {
+			if home == 1 {
+				its++
+			} else if between[i][e] != home {
+				fled++
+			}
+			if after[i][e] != home {
+				moved++
+			}
+		}
+		r.row(ringTitle, k.name, ringEpisodes, its, fled, moved)
+		r.book.none(k.name+", ring: episodes that moved when a server returned at another address", moved)
+	}
+	r.book.none("ring: steps that failed", lost)
+	return r.ctx.Err()
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	_ "google.golang.org/grpc/balancer/leastrequest" // the policies that service configs name
+	_ "google.golang.org/grpc/balancer/ringhash"
+	_ "google.golang.org/grpc/balancer/weightedroundrobin"
+	"google.golang.org/grpc/connectivity"
+	_ "google.golang.org/grpc/health" // which service configs have clients ask
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/resolver/manual"
+	"google.golang.org/grpc/resolver/ringhash"
+
+	"github.com/weftserve/weft/proto/weftclient"
+)
+
+// pool is channels of gRPC that have the same endpoints.
+type pool struct {
+	clients   []*weftclient.Client
+	resolvers []*manual.Resolver
+}
+
+// dial makes channels. Without a service config they send each call once, but for calls that no server has seen.
+func dial(n int, config string, targets []target) (*pool, error) {
+	p := &pool{}
+	for range n {
+		r := manual.NewBuilderWithScheme("cells")
+		r.InitialState(stateOf(targets))
+		options := []weftclient.Option{
+			weftclient.WithDialOptions(grpc.WithResolvers(r), grpc.WithDefaultServiceConfig(config)),
+		}
+		if !strings.Contains(config, "retryPolicy") {
+			options = append(options, weftclient.WithAttempts(1))
+		}
+		client, err := weftclient.New("cells:///", options...)
+		if err != nil {
+			p.close()
+			return nil, err
+		}
+		p.clients, p.resolvers = append(p.clients, client), append(p.resolvers, r)
+	}
+	return p, nil
+}
+
+// stateOf is what a resolver tells. A ring knows a server by its pod, whatever its address is.
+func stateOf(targets []target) (s resolver.State) {
+	for _, t := range targets {
+		s.Endpoints = append(s.Endpoints,
+			ringhash.SetHashKey(resolver.Endpoint{Addresses: []resolver.Address{{Addr: t.grpc}}}, t.pod))
+	}
+	return s
+}
+
+func (p *pool) set(targets []target) error {
+	for _, r := range p.resolvers {
+		r.UpdateState(stateOf(targets))
+	}
+	return nil
+}
+
+// connect waits until each channel has a server.
+func (p *pool) connect(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	for _, c := range p.clients {
+		conn := c.Conn()
+		conn.Connect()
+		for state := conn.GetState(); state != connectivity.Ready; state = conn.GetState() {
+			if !conn.WaitForStateChange(ctx, state) {
+				return fmt.Errorf("a channel found no server: it is %v: %w", state, ctx.Err())
+			}
+		}
+	}
+	return nil
+}
+
+func (p *pool) close() {
+	for _, c := range p.clients {
+		_ = c.Close() // says that it was closed before
+	}
+}
+
+// Service configs that are no advice of ours, to compare with.
+const (
+	plainRoundRobin   = `{"loadBalancingConfig": [{"round_robin": {}}]}`
+	plainLeastRequest = `{"loadBalancingConfig": [{"least_request_experimental": {"choiceCount": 2}}]}`
+)
+
+// shipped returns the service config that weft prints.
+func (r *trial) shipped(kind string) (string, error) {
+	text, err := exec.CommandContext(r.ctx, r.Weft, "serviceconfig", kind).Output()
+	if err != nil {
+		return "", fmt.Errorf("weft serviceconfig %s: %w", kind, err)
+	}
+	return string(text), nil
+}
