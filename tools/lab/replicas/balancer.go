@@ -106,7 +106,8 @@ func (r *trial) envoy(file, policy string, targets []target) (*balancer, error) 
 	if err != nil {
 		return nil, err
 	}
-	text, err = rewire(text, filepath.Join(folder, "endpoints.json"), policy, port)
+	endpoints := filepath.Join(folder, "followed", "endpoints.json") // Envoy hears of each change in its folder
+	text, err = rewire(text, endpoints, policy, port)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
@@ -115,8 +116,7 @@ func (r *trial) envoy(file, policy string, targets []target) (*balancer, error) 
 		if err != nil {
 			return err
 		}
-		next := filepath.Join(folder, "endpoints.next") // Envoy heeds files that are moved into place
-		return errors.Join(harness.Write(next, data), os.Rename(next, filepath.Join(folder, "endpoints.json")))
+		return errors.Join(harness.Write(endpoints+".next", data), os.Rename(endpoints+".next", endpoints))
 	}
 	if err := errors.Join(harness.Write(filepath.Join(folder, "envoy.json"), text), set(targets)); err != nil {
 		return nil, err

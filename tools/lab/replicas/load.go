@@ -47,7 +47,7 @@ func (l *ledger) size() int {
 }
 
 // failed returns the calls without an answer, and how often which code was.
-func (l *ledger) failed() (all []call, codes map[string]int) {
+func (r *trial) failed(l *ledger) (all []call, codes map[string]int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	codes = map[string]int{}
@@ -56,6 +56,9 @@ func (l *ledger) failed() (all []call, codes map[string]int) {
 			all = append(all, c)
 			codes[status.Code(c.err).String()]++
 		}
+	}
+	if len(all) > 0 {
+		fmt.Fprintf(r.progress, "the first call that failed: %v\n", all[0].err)
 	}
 	return all, codes
 }

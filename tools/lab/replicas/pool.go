@@ -38,7 +38,7 @@ func dial(n int, config string, targets []target) (*pool, error) {
 		if !strings.Contains(config, "retryPolicy") {
 			options = append(options, weftclient.WithAttempts(1))
 		}
-		client, err := weftclient.New("cells:///", options...)
+		client, err := weftclient.New("cells:///weft", options...)
 		if err != nil {
 			p.close()
 			return nil, err

@@ -194,7 +194,7 @@ func (r *trial) roll(late time.Duration) (err error) {
 		return r.replace(f, late, d, func(t []target) error { return set(kinds, shared, t) }, r.flags()...)
 	})
 	for _, k := range kinds {
-		failed, codes := k.ledger.failed()
+		failed, codes := r.failed(&k.ledger)
 		what := fmt.Sprintf("%s, address removed %v after SIGTERM", k.name, late)
 		r.book.none(fmt.Sprintf("%s: calls that failed, of %d", what, k.ledger.size()), len(failed))
 		if k.streams {
@@ -202,9 +202,6 @@ func (r *trial) roll(late time.Duration) (err error) {
 		}
 		r.row(rollingTitle, k.name, late, replaced, k.ledger.size(), len(failed), said(codes),
 			fmt.Sprintf("%.1f", 100*k.ledger.inTime()))
-		if len(failed) > 0 {
-			fmt.Fprintf(r.progress, "%s: first error: %v\n", what, failed[0].err)
-		}
 	}
 	return err
 }
@@ -263,7 +260,7 @@ func (r *trial) kill() (err error) {
 		return err
 	})
 	for i, k := range kinds {
-		failed, codes := k.ledger.failed()
+		failed, codes := r.failed(&k.ledger)
 		r.row(killTitle, k.name, k.ledger.size(), len(failed), said(codes))
 		wrong := len(failed)
 		if i == 0 {
