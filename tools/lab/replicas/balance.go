@@ -1,27 +1,11 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"time"
-
-	"github.com/weftserve/weft/tools/lab/harness"
 )
-
-// trial is a run of the program.
-type trial struct {
-	*runCommand
-	effort
-
-	ctx      context.Context //nolint:containedctx // a trial is as short as a call
-	progress io.Writer
-	folder   string
-	started  int // processes, which have folders of their own
-	book     book
-}
 
 const (
 	limit      = 150 * time.Millisecond // within which answers count, at full speed
@@ -57,17 +41,16 @@ func (c *cell) rate() (sum float64) {
 type policy struct {
 	name    string
 	through string  // the process between callers and servers; "": gRPC of the callers balances
-	config  string  // the service config, or a file of Envoy; "": what weft serviceconfig wrr prints
+	config  string  // the service config, or its name at weft serviceconfig, or a file of Envoy
 	other   string  // the policy that Envoy has instead of its file's
 	least   float64 // part of the answers that it promises in time; 0: it promises nothing
 	quick   bool    // it is measured with --quick
-	idle    bool    // it connects with the first call
 }
 
 var policies = []policy{
 	{name: roundRobin, config: plainRoundRobin, quick: true},
 	{name: "least request", config: plainLeastRequest},
-	{name: "weighted round robin", least: 0.99, quick: true},
+	{name: "weighted round robin", config: weighted, least: 0.99, quick: true},
 	{name: envoyRival, through: envoyName, config: "weighted.yaml", other: envoyRoundRobin},
 	{name: "Envoy, least request", through: envoyName, config: "least-request.yaml"},
 	{name: "Envoy, weighted round robin", through: envoyName, config: "weighted.yaml", least: 0.97, quick: true},
@@ -84,47 +67,41 @@ type sample struct {
 	failed   int
 }
 
-// balance measures all policies in all cells, in turn. A cell that keeps a promise badly is measured twice more, and
-// the median counts: the machine may have done something else meanwhile.
-func (r *trial) balance() error {
-	for i := range cells {
-		c := &cells[i]
-		if !r.wantsCell(c.name) {
-			continue
+// balance measures all policies in a cell, in turn. A cell that is measured once and keeps a promise badly is measured
+// twice more, and the medians count: the machine may have done something else meanwhile.
+func (r *trial) balance(c *cell) error {
+	rounds := r.rounds
+	for n := 0; n < rounds; n++ {
+		if err := r.play(c, n); err != nil {
+			return err
 		}
-		rounds := r.rounds
-		for n := 0; n < rounds; n++ {
-			if err := r.playCell(c, n); err != nil {
-				return err
-			}
-			if n == 0 && rounds == 1 && !allMet(r.book.promises(c)) {
-				fmt.Fprintf(r.progress, "%s: measured twice more, and the medians count\n", c.about)
-				rounds = 3
-			}
+		if rounds == 1 && !allMet(r.book.promises(c)) {
+			fmt.Fprintf(r.progress, "%s: it is measured twice more, and the medians count\n", c.about)
+			rounds = 3
 		}
 	}
 	return nil
 }
 
-// playCell measures all policies in a cell once, against the same servers.
-func (r *trial) playCell(c *cell, round int) (err error) {
+// play measures all policies in a cell once, against the same servers.
+func (r *trial) play(c *cell, round int) (err error) {
 	var devices []device
 	for _, by := range c.slowed {
 		devices = append(devices, slowed(by*float64(r.Slow)))
 	}
-	f, err := r.startAll(r.ctx, devices, "--isolation=none")
+	f, err := r.startAll(devices, "--isolation=none")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.stop()) }()
 	for i := range policies {
 		p := &policies[i]
-		if !r.picks(*p) {
+		if !r.has(p) || r.Quick && !p.quick {
 			continue
 		}
-		s, err := r.play(c, p, f, uint64(round))
+		s, err := r.offer(c, p, f, uint64(round))
 		if err != nil {
-			return fmt.Errorf("%s, %s: %w", c.name, p.name, err)
+			return fmt.Errorf("%s: %w", p.name, err)
 		}
 		fmt.Fprintf(r.progress, "%s, %s: %.2f %% of %d in time, p50 %.2f and p99 %.2f of the limit, first server %.1f %%, "+
 			"%d failed, sent late p99 %.3f\n", c.name, p.name, 100*s.inTime, s.calls, s.p50, s.p99, 100*s.odd, s.failed, s.lag)
@@ -133,44 +110,15 @@ func (r *trial) playCell(c *cell, round int) (err error) {
 	return nil
 }
 
-// way returns channels that balance as a policy says, and what ends them.
-func (r *trial) way(p *policy, n int, targets []target) (*pool, func(), error) {
-	config := p.config
-	var between *balancer
-	var err error
-	switch {
-	case p.through == envoyName:
-		between, err = r.envoy(p.config, p.other, targets)
-	case p.through == haproxyName:
-		between, err = r.haproxy(targets)
-	case config == "":
-		config, err = r.shipped("wrr")
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	end := func() {}
-	if between != nil {
-		config, targets, end = "{}", []target{{grpc: between.address}}, between.stop
-	}
-	channels, err := dial(n, config, targets)
-	if err == nil {
-		err = channels.connect(r.ctx)
-	}
-	if err != nil {
-		end()
-		return nil, nil, err
-	}
-	return channels, func() { channels.close(); end() }, nil
-}
-
-// play offers a cell's load by a policy. What comes while weights settle does not count.
-func (r *trial) play(c *cell, p *policy, f fleet, round uint64) (s sample, err error) {
-	channels, end, err := r.way(p, channels, f.targets())
+// offer offers a cell's load by a policy. What comes while weights settle does not count.
+func (r *trial) offer(c *cell, p *policy, f fleet, round uint64) (s sample, err error) {
+	between := balancers{}
+	defer between.stop()
+	all, err := r.open(p, channels, f.targets(), between)
 	if err != nil {
 		return s, err
 	}
-	defer end()
+	defer all.close()
 	own, err := dial(1, "{}", f.targets()[:1])
 	if err != nil {
 		return s, err
@@ -179,23 +127,19 @@ func (r *trial) play(c *cell, p *policy, f fleet, round uint64) (s sample, err e
 	done := make(chan struct{})
 	var l, beside ledger
 	var loads sync.WaitGroup
-	seed := 10*round + 1
-	loads.Go(func() {
-		offer(r.ctx, c.rate()/float64(r.Slow), seed, done, channels.unary(r.ctx, modelName, &l))
-	})
+	loads.Go(func() { offer(r.ctx, c.rate()/float64(r.Slow), 2*round, done, all.unary(r.ctx, modelName, &l)) })
 	if c.beside {
 		rate := 0.5 / (otherTime.Seconds() * float64(r.Slow))
-		loads.Go(func() { offer(r.ctx, rate, seed+1, done, own.unary(r.ctx, otherName, &beside)) })
+		loads.Go(func() { offer(r.ctx, rate, 2*round+1, done, own.unary(r.ctx, otherName, &beside)) })
 	}
 	pause(r.ctx, r.settle)
 	from := time.Now()
-	before, err := f.answered(r.ctx)
+	odd, sum, err := f.answered(r.ctx)
 	if err == nil {
 		pause(r.ctx, r.span)
-		var after counts
-		if after, err = f.answered(r.ctx); err == nil {
-			s.odd = after.minus(before).part(0)
-		}
+		var moreOdd, moreSum float64
+		moreOdd, moreSum, err = f.answered(r.ctx)
+		s.odd = (moreOdd - odd) / max(moreSum-sum, 1)
 	}
 	until := time.Now()
 	close(done)
@@ -224,52 +168,4 @@ func (s *sample) count(l *ledger, limit time.Duration, from, until time.Time) {
 	}
 	s.inTime /= float64(max(s.calls, 1))
 	s.p50, s.p99, s.lag = quantile(took, 0.5), quantile(took, 0.99), quantile(lags, 0.99)
-}
-
-// counts are numbers of the servers.
-type counts []float64
-
-func (c counts) minus(other counts) counts {
-	result := make(counts, len(c))
-	for i := range c {
-		result[i] = c[i] - other[i]
-	}
-	return result
-}
-
-// part is a server's part of the sum.
-func (c counts) part(i int) float64 {
-	sum := 0.0
-	for _, v := range c {
-		sum += v
-	}
-	return c[i] / max(sum, 1)
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
-}
-
-// Run measures in a folder of its own.
-func (c *runCommand) Run(ctx context.Context, o harness.Output) error {
-	return harness.InFolder("weft-replicas", func(folder string) error {
-		r := &trial{runCommand: c, effort: c.effort(), ctx: ctx, progress: o.Err, folder: folder, book: newBook()}
-		for name, program := range map[string]string{envoyName: c.Envoy, haproxyName: c.Haproxy} {
-			if program == "" {
-				fmt.Fprintf(o.Err, "replicas: SKIPPED: what goes through %s, which is not here\n", name)
-			}
-		}
-		var err error
-		for _, p := range parts {
-			if c.wants(p.name) && ctx.Err() == nil {
-				if failed := p.measure(r); failed != nil {
-					err = errors.Join(err, fmt.Errorf("%s: %w", p.name, failed))
-				}
-			}
-		}
-		return errors.Join(err, ctx.Err(), r.publish(o, err == nil))
-	})
 }

@@ -55,20 +55,17 @@ func (p *pool) steps(ctx context.Context, n int, got func(i int, version int64, 
 // episodes replaces all servers while episodes go on, whose steps go to any of them. The traffic has two versions.
 func (r *trial) episodes() (err error) {
 	d := quick(1, 2)
-	f, err := r.startAll(r.ctx, slices.Repeat([]device{d}, pods), r.flags()...)
+	f, err := r.startAll(slices.Repeat([]device{d}, pods), r.flags...)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.stop()) }()
-	channels, err := dial(rollingSlots, plainRoundRobin, f.targets())
+	channels, err := r.open(&policy{config: plainRoundRobin}, rollingSlots, f.targets(), balancers{})
 	if err != nil {
 		return err
 	}
 	defer channels.close()
-	if err := channels.connect(r.ctx); err != nil {
-		return err
-	}
-	versions := make([]atomic.Int64, r.effort.episodes)
+	versions := make([]atomic.Int64, r.robots)
 	var answers, moved, failed atomic.Int64
 	walk := func() {
 		channels.steps(r.ctx, len(versions), func(i int, version int64, err error) {
@@ -86,7 +83,7 @@ func (r *trial) episodes() (err error) {
 	}
 	walk() // each has a version before the first server is told to stop
 	ended := make(chan error, 1)
-	go func() { ended <- r.replace(f, time.Second, d, channels.set, r.flags()...) }()
+	go func() { ended <- r.replace(f, time.Second, d, channels.set) }()
 	for going := true; going; {
 		select {
 		case err = <-ended:
@@ -115,31 +112,22 @@ func (r *trial) ring() (err error) {
 	for i := range pods {
 		devices = append(devices, quick(int64(i+1)))
 	}
-	f, err := r.startAll(r.ctx, devices, r.flags()...)
+	f, err := r.startAll(devices, r.flags...)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.stop()) }()
-	shipped, err := r.shipped("ring")
-	if err != nil {
-		return err
-	}
-	kinds := []*kind{{name: "gRPC", policy: policy{config: shipped, idle: true}}}
-	if r.Envoy != "" && !r.Quick {
-		kinds = append(kinds, &kind{name: envoyName, policy: policy{through: envoyName, config: "ring-hash.yaml"}})
+	kinds := []*kind{{name: "gRPC", policy: policy{config: ring}}}
+	if through := (policy{through: envoyName, config: "ring-hash.yaml"}); r.has(&through) && !r.Quick {
+		kinds = append(kinds, &kind{name: envoyName, policy: through})
 	}
 	shared := balancers{}
 	defer shared.stop()
 	for _, k := range kinds {
-		if _, err := k.open(r, f.targets(), shared); err != nil {
+		if k.pool, err = r.open(&k.policy, rollingSlots, f.targets(), shared); err != nil {
 			return err
 		}
 	}
-	defer func() {
-		for _, k := range kinds {
-			k.pool.close()
-		}
-	}()
 	homes := func() (all [][]int64, failed int) {
 		for _, k := range kinds {
 			of := make([]int64, ringEpisodes)
@@ -157,16 +145,16 @@ func (r *trial) ring() (err error) {
 	before, lost := homes()
 	old := f[0]
 	without := f[1:].targets()
-	if err := errors.Join(set(kinds, shared, without), old.Stop()); err != nil {
+	if err := errors.Join(set(kinds, without), old.Stop()); err != nil {
 		return err
 	}
 	pause(r.ctx, settleNew)
 	between, more := homes()
 	lost += more
-	if f[0], err = r.start(r.ctx, old.pod, devices[0], r.flags()...); err != nil {
+	if f[0], err = r.start(old.pod, devices[0], r.flags...); err != nil {
 		return err
 	}
-	if err := set(kinds, shared, f.targets()); err != nil {
+	if err := set(kinds, f.targets()); err != nil {
 		return err
 	}
 	pause(r.ctx, 4*settleNew) // until health checks have seen it

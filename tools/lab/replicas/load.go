@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -46,21 +47,20 @@ func (l *ledger) size() int {
 	return len(l.calls)
 }
 
-// failed returns the calls without an answer, and how often which code was.
-func (r *trial) failed(l *ledger) (all []call, codes map[string]int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	codes = map[string]int{}
+// failed returns the calls without an answer, and says how often which code was.
+func (r *trial) failed(l *ledger) (all []call, said string) {
+	codes := map[codes.Code]int{}
 	for _, c := range l.calls {
 		if c.err != nil {
 			all = append(all, c)
-			codes[status.Code(c.err).String()]++
+			codes[status.Code(c.err)]++
 		}
 	}
 	if len(all) > 0 {
 		fmt.Fprintf(r.progress, "the first call that failed: %v\n", all[0].err)
+		said = strings.TrimPrefix(fmt.Sprint(codes), "map")
 	}
-	return all, codes
+	return all, said
 }
 
 // offer has calls begin at random times of a mean rate until done is closed or ctx ends, and waits for their ends.
@@ -118,14 +118,14 @@ type line struct {
 	stream  *weftclient.Stream
 	mu      sync.Mutex
 	waiting map[string]chan error
-	twice   *int // answers that nobody waited for
+	twice   int // answers that nobody waited for
 	ended   error
 }
 
-// lines opens a stream on each channel of a pool. What is asked on them ends in the ledger; end closes them, and
-// returns how many answers came that nobody waited for.
-func (p *pool) lines(ctx context.Context, l *ledger,
-) (do func(i int, due time.Time), end func() (int, error), err error) {
+// lines opens a stream on each channel of a pool. What is asked on them ends in the ledger; end closes them, and counts
+// the answers that nobody waited for.
+func (p *pool) lines(ctx context.Context, l *ledger, twice *int,
+) (do func(i int, due time.Time), end func() error, err error) {
 	var readers sync.WaitGroup
 	all := make([]*line, len(p.clients))
 	for i, client := range p.clients {
@@ -133,18 +133,18 @@ func (p *pool) lines(ctx context.Context, l *ledger,
 		if err != nil {
 			return nil, nil, err
 		}
-		all[i] = &line{stream: stream, waiting: map[string]chan error{}, twice: new(int)}
+		all[i] = &line{stream: stream, waiting: map[string]chan error{}}
 		readers.Go(all[i].read)
 	}
-	end = func() (twice int, err error) {
+	end = func() (err error) {
 		for _, s := range all {
 			err = errors.Join(err, s.stream.CloseSend())
 		}
 		readers.Wait()
 		for _, s := range all {
-			twice += *s.twice
+			*twice += s.twice
 		}
-		return twice, err
+		return err
 	}
 	return func(i int, due time.Time) {
 		c := call{due: due, lag: time.Since(due)}
@@ -197,7 +197,7 @@ func (s *line) read() {
 			delete(s.waiting, answer.ID)
 			waits <- answer.Err
 		} else {
-			*s.twice++
+			s.twice++
 		}
 		s.mu.Unlock()
 	}

@@ -24,6 +24,45 @@ import (
 type pool struct {
 	clients   []*weftclient.Client
 	resolvers []*manual.Resolver
+	between   *balancer // nil: the channels balance
+}
+
+// balancers are those that run, by their names.
+type balancers map[string]*balancer
+
+func (b balancers) stop() {
+	for _, each := range b {
+		each.stop()
+	}
+}
+
+// open makes channels that balance as a policy says. Those through the same process share it; shared has it.
+func (r *trial) open(p *policy, n int, targets []target, shared balancers) (all *pool, err error) {
+	config, between := p.config, shared[p.through]
+	switch {
+	case between != nil:
+	case p.through == envoyName:
+		between, err = r.envoy(p.config, p.other, targets)
+	case p.through == haproxyName:
+		between, err = r.haproxy(targets)
+	case !strings.HasPrefix(config, "{"):
+		config, err = r.shipped(config)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if between != nil {
+		shared[p.through] = between
+		config, targets = "{}", []target{{grpc: between.address}}
+	}
+	if all, err = dial(n, config, targets); err != nil {
+		return nil, err
+	}
+	all.between = between
+	if p.config != ring { // which connects with the first call
+		err = all.connect(r.ctx)
+	}
+	return all, err
 }
 
 // dial makes channels. Without a service config they send each call once, but for calls that no server has seen.
@@ -57,7 +96,11 @@ func stateOf(targets []target) (s resolver.State) {
 	return s
 }
 
+// set tells which servers there are.
 func (p *pool) set(targets []target) error {
+	if p.between != nil {
+		return p.between.set(targets)
+	}
 	for _, r := range p.resolvers {
 		r.UpdateState(stateOf(targets))
 	}
@@ -86,10 +129,13 @@ func (p *pool) close() {
 	}
 }
 
-// Service configs that are no advice of ours, to compare with.
+// Service configs: what is compared with ours, and names of ours.
 const (
 	plainRoundRobin   = `{"loadBalancingConfig": [{"round_robin": {}}]}`
 	plainLeastRequest = `{"loadBalancingConfig": [{"least_request_experimental": {"choiceCount": 2}}]}`
+
+	weighted = "wrr"
+	ring     = "ring"
 )
 
 // shipped returns the service config that weft prints.

@@ -81,14 +81,14 @@ func (d device) write(folder string, by float64) error {
 }
 
 // start starts a server. Pods have a folder each, in which those that replace them have logs of their own.
-func (r *trial) start(ctx context.Context, pod string, d device, flags ...string) (*replica, error) {
+func (r *trial) start(pod string, d device, flags ...string) (*replica, error) {
 	r.started++
 	folder := filepath.Join(r.folder, fmt.Sprintf("%03d-%s", r.started, pod))
 	repository := filepath.Join(folder, "models")
 	if err := d.write(repository, float64(r.Slow)); err != nil {
 		return nil, err
 	}
-	s, err := harness.Start(ctx, harness.Options{
+	s, err := harness.Start(r.ctx, harness.Options{
 		Program: r.Weft, Log: filepath.Join(folder, "server.log"), Stop: time.Minute,
 		Args: harness.Serve(repository, append([]string{"--admin-listen=", "--watch-interval=0s"}, flags...)...),
 	})
@@ -99,10 +99,10 @@ func (r *trial) start(ctx context.Context, pod string, d device, flags ...string
 }
 
 // startAll starts servers, one for each device, with the pods pod-0, pod-1, ...
-func (r *trial) startAll(ctx context.Context, devices []device, flags ...string) (fleet, error) {
+func (r *trial) startAll(devices []device, flags ...string) (fleet, error) {
 	var all fleet
 	for i, d := range devices {
-		s, err := r.start(ctx, fmt.Sprintf("pod-%d", i), d, flags...)
+		s, err := r.start(fmt.Sprintf("pod-%d", i), d, flags...)
 		if err != nil {
 			return nil, errors.Join(err, all.stop())
 		}
@@ -141,19 +141,21 @@ func (r *replica) kill() error {
 	return nil
 }
 
-// answered is how many requests to the model ended at each server.
-func (f fleet) answered(ctx context.Context) (counts, error) {
-	all := make(counts, len(f))
+// answered is how many requests to the model ended, at the first server and at all.
+func (f fleet) answered(ctx context.Context) (first, all float64, err error) {
 	for i, s := range f {
 		m, err := s.Metrics(ctx)
 		if err != nil {
-			return nil, err
+			return 0, 0, err
 		}
 		for _, series := range m["weft_requests_total"].GetMetric() {
 			if harness.LabelOf(series, "model") == modelName {
-				all[i] += series.GetCounter().GetValue()
+				all += series.GetCounter().GetValue()
 			}
 		}
+		if i == 0 {
+			first = all
+		}
 	}
-	return all, nil
+	return first, all, nil
 }
