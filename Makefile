@@ -237,8 +237,9 @@ fmt: $(TOOLS)/golangci-lint $(BUF) ## Format the Go and protocol sources
 	$(BUF) format --write --path proto/weft
 
 .PHONY: ci
-ci: ## Everything a change must pass, two parts at a time; what each says comes when it has ended
+ci: ## Everything a change must pass, two parts at a time; what each says comes when it has ended. What is measured runs by itself
 	$(MAKE) --jobs=2 --output-sync=target FUZZTIME=2000x FUZZSHARE=4 race test test-lab lint checkgenerate vulncheck smoke test-clients test-packages test-image test-fleet test-deploy test-page fuzz
+	$(MAKE) replicas ARGS=--quick
 
 .PHONY: clean
 clean: ## Remove what was built (keeps the downloaded ONNX Runtime)
