@@ -27,7 +27,7 @@ type pool struct {
 	between   *balancer // nil: the channels balance
 }
 
-// balancers are those that run, by their names.
+// balancers are processes that run, by their names.
 type balancers map[string]*balancer
 
 func (b balancers) stop() {

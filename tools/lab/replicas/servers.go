@@ -80,7 +80,7 @@ func (d device) write(folder string, by float64) error {
 	})
 }
 
-// start starts a server. Pods have a folder each, in which those that replace them have logs of their own.
+// start starts a server. Each has a folder of its own, with its models and its log.
 func (r *trial) start(pod string, d device, flags ...string) (*replica, error) {
 	r.started++
 	folder := filepath.Join(r.folder, fmt.Sprintf("%03d-%s", r.started, pod))
