@@ -65,19 +65,15 @@ func (r *trial) open(p *policy, n int, targets []target, shared balancers) (all 
 	return all, err
 }
 
-// dial makes channels. Without a service config they send each call once, but for calls that no server has seen.
+// dial makes channels. Calls are sent again only as the service config says, which takes the place of the client's own;
+// streams are opened again.
 func dial(n int, config string, targets []target) (*pool, error) {
 	p := &pool{}
 	for range n {
 		r := manual.NewBuilderWithScheme("cells")
 		r.InitialState(stateOf(targets))
-		options := []weftclient.Option{
-			weftclient.WithDialOptions(grpc.WithResolvers(r), grpc.WithDefaultServiceConfig(config)),
-		}
-		if !strings.Contains(config, "retryPolicy") {
-			options = append(options, weftclient.WithAttempts(1))
-		}
-		client, err := weftclient.New("cells:///weft", options...)
+		client, err := weftclient.New("cells:///weft",
+			weftclient.WithDialOptions(grpc.WithResolvers(r), grpc.WithDefaultServiceConfig(config)))
 		if err != nil {
 			p.close()
 			return nil, err
