@@ -10,6 +10,7 @@ import (
 const (
 	limit      = 150 * time.Millisecond // within which answers count, at full speed
 	channels   = 32
+	mostLag    = 0.2 // of the limit: p99 of how late calls of a run that counts are sent
 	roundRobin = "round robin"
 	envoyRival = "Envoy, round robin"
 	equalCell  = "equal"
@@ -99,9 +100,11 @@ func (r *trial) play(c *cell, round int) (err error) {
 		if !r.has(p) || r.Quick && !p.quick {
 			continue
 		}
-		s, err := r.offer(c, p, f, uint64(round))
-		if err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
+		var s sample
+		for tries := 0; tries == 0 || s.lag > mostLag && tries < 3; tries++ { // late itself, it says nothing of the servers
+			if s, err = r.offer(c, p, f, uint64(round)); err != nil {
+				return fmt.Errorf("%s: %w", p.name, err)
+			}
 		}
 		fmt.Fprintf(r.progress, "%s, %s: %.2f %% of %d in time, p50 %.2f and p99 %.2f of the limit, first server %.1f %%, "+
 			"%d failed, sent late p99 %.3f\n", c.name, p.name, 100*s.inTime, s.calls, s.p50, s.p99, 100*s.odd, s.failed, s.lag)

@@ -37,21 +37,6 @@ func (p *pool) step(ctx context.Context, i int) (int64, error) {
 	return answer.Version, nil
 }
 
-// steps asks for a step of each of n episodes, and calls got with each answer, several at once.
-func (p *pool) steps(ctx context.Context, n int, got func(i int, version int64, err error)) {
-	var next atomic.Int64
-	var all sync.WaitGroup
-	for range loops {
-		all.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
-				version, err := p.step(ctx, i)
-				got(i, version, err)
-			}
-		})
-	}
-	all.Wait()
-}
-
 // episodes replaces all servers while episodes go on, whose steps go to any of them. The traffic has two versions.
 func (r *trial) episodes() (err error) {
 	d := quick(1, 2)
@@ -68,18 +53,23 @@ func (r *trial) episodes() (err error) {
 	versions := make([]atomic.Int64, r.robots)
 	var answers, moved, failed atomic.Int64
 	walk := func() {
-		channels.steps(r.ctx, len(versions), func(i int, version int64, err error) {
-			switch {
-			case err != nil:
-				if failed.Add(1) == 1 {
-					fmt.Fprintf(r.progress, "%s: first error: %v\n", episodesTitle, err)
+		var next atomic.Int64
+		var all sync.WaitGroup
+		for range loops {
+			all.Go(func() {
+				for i := next.Add(1) - 1; int(i) < len(versions) && r.ctx.Err() == nil; i = next.Add(1) - 1 {
+					version, err := channels.step(r.ctx, int(i))
+					answers.Add(1)
+					if err != nil && failed.Add(1) == 1 {
+						fmt.Fprintf(r.progress, "the first step that failed: %v\n", err)
+					}
+					if err == nil && !versions[i].CompareAndSwap(0, version) && versions[i].Load() != version {
+						moved.Add(1)
+					}
 				}
-				return
-			case !versions[i].CompareAndSwap(0, version) && versions[i].Load() != version:
-				moved.Add(1)
-			}
-			answers.Add(1)
-		})
+			})
+		}
+		all.Wait()
 	}
 	walk() // each has a version before the first server is told to stop
 	ended := make(chan error, 1)
@@ -128,38 +118,36 @@ func (r *trial) ring() (err error) {
 			return err
 		}
 	}
-	homes := func() (all [][]int64, failed int) {
+	homes := func() (all [][]int64, err error) {
 		for _, k := range kinds {
 			of := make([]int64, ringEpisodes)
-			for i := range of { // one at a time: a bounded load must not send one elsewhere
-				var err error
-				if of[i], err = k.pool.step(r.ctx, i); err != nil {
-					failed++
-					fmt.Fprintf(r.progress, "%s: %v\n", ringTitle, err)
-				}
+			for i := 0; i < len(of) && err == nil; i++ { // one at a time: a bounded load must not send one elsewhere
+				of[i], err = k.pool.step(r.ctx, i)
 			}
 			all = append(all, of)
 		}
-		return all, failed
+		return all, err
 	}
-	before, lost := homes()
-	old := f[0]
-	without := f[1:].targets()
-	if err := errors.Join(set(kinds, without), old.Stop()); err != nil {
+	before, err := homes()
+	if err := errors.Join(err, set(kinds, f[1:].targets()), f[0].Stop()); err != nil {
 		return err
 	}
 	pause(r.ctx, settleNew)
-	between, more := homes()
-	lost += more
-	if f[0], err = r.start(old.pod, devices[0], r.flags...); err != nil {
+	between, err := homes()
+	if err != nil {
+		return err
+	}
+	if f[0], err = r.start(f[0].pod, devices[0], r.flags...); err != nil {
 		return err
 	}
 	if err := set(kinds, f.targets()); err != nil {
 		return err
 	}
 	pause(r.ctx, 4*settleNew) // until health checks have seen it
-	after, more := homes()
-	lost += more
+	after, err := homes()
+	if err != nil {
+		return err
+	}
 	for i, k := range kinds {
 		fled, moved, its := 0, 0, 0
 		for e, home := range before[i] {
@@ -175,6 +163,5 @@ func (r *trial) ring() (err error) {
 		r.row(ringTitle, k.name, ringEpisodes, its, fled, moved)
 		r.book.none(k.name+", ring: episodes that moved when a server returned at another address", moved)
 	}
-	r.book.none("ring: steps that failed", lost)
 	return r.ctx.Err()
 }

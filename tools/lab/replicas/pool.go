@@ -11,7 +11,6 @@ import (
 	_ "google.golang.org/grpc/balancer/leastrequest" // the policies that service configs name
 	_ "google.golang.org/grpc/balancer/ringhash"
 	_ "google.golang.org/grpc/balancer/weightedroundrobin"
-	"google.golang.org/grpc/connectivity"
 	_ "google.golang.org/grpc/health" // which service configs have clients ask
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/resolver/manual"
@@ -59,10 +58,7 @@ func (r *trial) open(p *policy, n int, targets []target, shared balancers) (all 
 		return nil, err
 	}
 	all.between = between
-	if p.config != ring { // which connects with the first call
-		err = all.connect(r.ctx)
-	}
-	return all, err
+	return all, all.connect(r.ctx)
 }
 
 // dial makes channels. Calls are sent again only as the service config says, which takes the place of the client's own;
@@ -103,17 +99,13 @@ func (p *pool) set(targets []target) error {
 	return nil
 }
 
-// connect waits until each channel has a server.
+// connect waits until each channel has a server that answers.
 func (p *pool) connect(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	for _, c := range p.clients {
-		conn := c.Conn()
-		conn.Connect()
-		for state := conn.GetState(); state != connectivity.Ready; state = conn.GetState() {
-			if !conn.WaitForStateChange(ctx, state) {
-				return fmt.Errorf("a channel found no server: it is %v: %w", state, ctx.Err())
-			}
+		if _, err := c.Predict(ctx, request(modelName, "first"), grpc.WaitForReady(true)); err != nil {
+			return fmt.Errorf("a channel found no server: %w", err)
 		}
 	}
 	return nil
