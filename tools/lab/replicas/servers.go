@@ -50,9 +50,11 @@ func slowed(by float64) device {
 	return device{time.Duration(by * float64(base)), time.Duration(by * float64(perRow)), nil}
 }
 
-// manifest is the settings of a synthetic model. Without mode on, a noisy start would leave it unbatched.
+// manifest is the settings of a synthetic model. Without mode on, a noisy start would leave it unbatched. What waits
+// because the machine is busy with something else is not refused.
 const manifest = `synth: {base: %v, per_row: %v, inputs: {x: {dtype: fp32, shape: [-1, 4]}}, outputs: {y: {dtype: fp32, shape: [-1, 4]}}}
-batching: {mode: "%s", max_batch_size: %d, max_batch_cost: 10s}
+batching: {mode: "%s", max_batch_size: %d, max_batch_cost: 10s, max_queue: 100000}
+max_latency: 0s
 versions: {policy: all}
 %s`
 
