@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -36,13 +37,13 @@ import (
 
 // question is a request as every protocol can have it. Its elements are raw.
 type question struct {
-	model, label string
-	version      int64 // 0: none
-	inputs       []tensor.Tensor
-	names        []string // of the inputs
-	outputs      []string
-	timeout      time.Duration
-	sheddable    bool
+	model, label, episode string
+	version               int64 // 0: none
+	inputs                []tensor.Tensor
+	names                 []string // of the inputs
+	outputs               []string
+	timeout               time.Duration
+	sheddable             bool
 }
 
 // ofPair is a question of two rows to pair.
@@ -78,10 +79,11 @@ func floats(values ...float32) []byte {
 	return raw
 }
 
-// answer is the raw outputs, and the version that gave them.
+// answer is the raw outputs, the version that gave them, and the table that led to it.
 type answer struct {
 	version int64
 	outputs map[string][]byte
+	table   string
 }
 
 // httpError is an answer of HTTP that is an error.
@@ -115,6 +117,7 @@ var protocols = map[string]protocol{
 func weftOf(q *question) *weftv1.PredictRequest {
 	m := &weftv1.PredictRequest{
 		Model: &weftv1.ModelSpec{Name: q.model}, RequestId: "a", Outputs: q.outputs, Inputs: map[string]*weftv1.Tensor{},
+		EpisodeId:      q.episode,
 		OutputEncoding: weftv1.OutputEncoding_OUTPUT_ENCODING_RAW,
 	}
 	for i, name := range q.names {
@@ -133,7 +136,7 @@ func weftOf(q *question) *weftv1.PredictRequest {
 }
 
 func ofWeft(m *weftv1.PredictResponse) answer {
-	a := answer{m.GetModel().GetVersion(), map[string][]byte{}}
+	a := answer{m.GetModel().GetVersion(), map[string][]byte{}, m.GetExecution().GetTable()}
 	for name, t := range m.GetOutputs() {
 		a.outputs[name] = t.GetRaw()
 	}
@@ -195,6 +198,11 @@ func inferenceOf(q *question) *inference.ModelInferRequest {
 			ParameterChoice: &inference.InferParameter_StringParam{StringParam: q.label},
 		}
 	}
+	if q.episode != "" {
+		m.Parameters["sequence_id"] = &inference.InferParameter{
+			ParameterChoice: &inference.InferParameter_StringParam{StringParam: q.episode},
+		}
+	}
 	if q.timeout != 0 {
 		m.Parameters["timeout"] = number(q.timeout.Microseconds())
 	}
@@ -215,7 +223,7 @@ func inferenceOf(q *question) *inference.ModelInferRequest {
 }
 
 func ofInference(m *inference.ModelInferResponse) answer {
-	a := answer{outputs: map[string][]byte{}}
+	a := answer{outputs: map[string][]byte{}, table: m.GetParameters()["table"].GetStringParam()}
 	a.version, _ = strconv.ParseInt(m.GetModelVersion(), 10, 64)
 	for i, o := range m.GetOutputs() {
 		a.outputs[o.GetName()] = m.GetRawOutputContents()[i]
@@ -268,11 +276,20 @@ func askWeb(ctx context.Context, h *servertest.House, q *question) (answer, erro
 		strings.NewReader(string(head)+string(slices.Concat(m.GetRawInputContents()...))))
 	const length = "Inference-Header-Content-Length"
 	r.Header.Set(length, strconv.Itoa(len(head)))
+	beside, _ := metadata.FromOutgoingContext(ctx)
+	for key, values := range beside {
+		for _, value := range values {
+			r.Header.Add(key, value)
+		}
+	}
 	w := httptest.NewRecorder()
 	h.Web().ServeHTTP(w, r)
 	var got struct {
 		Error   string `json:"error"`
 		Version int64  `json:"model_version,string"`
+		By      struct {
+			Table string `json:"table"`
+		} `json:"parameters"`
 		Outputs []struct {
 			Name       string         `json:"name"`
 			Parameters map[string]int `json:"parameters"`
@@ -286,7 +303,7 @@ func askWeb(ctx context.Context, h *servertest.House, q *question) (answer, erro
 	if err := json.Unmarshal(body[:n], &got); err != nil || w.Code != http.StatusOK {
 		return answer{}, &httpError{w.Code, got.Error}
 	}
-	a, behind := answer{got.Version, map[string][]byte{}}, body[n:]
+	a, behind := answer{got.Version, map[string][]byte{}, got.By.Table}, body[n:]
 	for _, o := range got.Outputs {
 		size := o.Parameters["binary_data_size"]
 		a.outputs[o.Name], behind = behind[:size], behind[size:]
@@ -318,8 +335,9 @@ func askTensorFlow(ctx context.Context, h *servertest.House, q *question) (answe
 	}
 	ctx, cancel := within(ctx, q)
 	defer cancel()
-	got, err := serving.NewPredictionServiceClient(h.Conn).Predict(ctx, m)
-	a := answer{got.GetModelSpec().GetVersion().GetValue(), map[string][]byte{}}
+	var header metadata.MD
+	got, err := serving.NewPredictionServiceClient(h.Conn).Predict(ctx, m, grpc.Header(&header))
+	a := answer{got.GetModelSpec().GetVersion().GetValue(), map[string][]byte{}, strings.Join(header["weft-table"], " ")}
 	for name, t := range got.GetOutputs() {
 		a.outputs[name] = t.GetTensorContent()
 	}
@@ -339,7 +357,7 @@ func TestProtocolsAnswerAlike(t *testing.T) {
 				return servertest.RunPolicy(ctx, c)
 			}
 			got, err := p.ask(t.Context(), h, ofPair())
-			want := answer{2, map[string][]byte{"action": floats(1, 2, 5, 6), "value": floats(10, 26)}}
+			want := answer{2, map[string][]byte{"action": floats(1, 2, 5, 6), "value": floats(10, 26)}, "53801e6bc13d8976"}
 			if diff := cmp.Diff(want, got, cmp.AllowUnexported(answer{})); err != nil || diff != "" {
 				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}
@@ -350,6 +368,7 @@ func TestProtocolsAnswerAlike(t *testing.T) {
 			q.label, q.outputs, q.timeout, q.sheddable = "stable", []string{"value"}, time.Hour, !p.noPriority
 			got, err = p.ask(t.Context(), h, q)
 			delete(want.outputs, "action")
+			want.table = "" // the request chose
 			if diff := cmp.Diff(want, got, cmp.AllowUnexported(answer{})); err != nil || diff != "" {
 				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}

@@ -166,7 +166,7 @@ func TestSequencesOverHTTP(t *testing.T) {
 		parameters string
 		says       []string
 	}{
-		{5, begins, []string{"200", first, `{"slot":"prod"}`}},
+		{5, begins, []string{"200", first, `{"slot":"prod","table":"`}},
 		{5, begins, []string{"200", first, `"sequence_repeated":true`}},
 		{6, `"sequence_id": 7, "sequence_step": 4`, []string{"200", second, `"sequence_skipped":2`}},
 		{6, `"sequence_id": 7, "sequence_step": 3`, []string{"400", "step 3 of episode", "step 4 was answered"}},

@@ -169,6 +169,9 @@ func printRollout(w io.Writer, r *weftv1.Rollout) error {
 		case "same_draw":
 			line("%d episodes had an episode_id that was used before, and went where that led: give each episode an id of "+
 				"its own", x.GetBaseline()+x.GetCandidate())
+		case "two_tables":
+			line("%d episodes were led by two tables of the traffic, as of servers that divide it otherwise, and do not count",
+				x.GetBaseline()+x.GetCandidate())
 		case "outside":
 			line("%d outcomes were of episodes that the split did not assign, and do not count",
 				x.GetBaseline()+x.GetCandidate())

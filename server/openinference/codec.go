@@ -166,6 +166,7 @@ func (r *request) Encode(result *predict.Result) error {
 	w.Text(3, r.ID)
 	if result.Slot != "" {
 		parameterOut(w, "slot", func() { w.Text(textParam, result.Slot) })
+		parameterOut(w, "table", func() { w.Text(textParam, result.Table) })
 	}
 	if result.Repeated {
 		parameterOut(w, "sequence_repeated", func() { w.Number(boolParam, 1) })

@@ -88,7 +88,9 @@ func TestInfer(t *testing.T) {
 			}
 			want := &inference.ModelInferResponse{
 				ModelName: "policy", ModelVersion: "2", Id: "a",
-				Parameters: map[string]*inference.InferParameter{"slot": parameter("prod")},
+				Parameters: map[string]*inference.InferParameter{
+					"slot": parameter("prod"), "table": parameter("53801e6bc13d8976"),
+				},
 				Outputs: []*inference.ModelInferResponse_InferOutputTensor{
 					{Name: "action", Datatype: "FP32", Shape: []int64{int64(rows), 2}},
 					{Name: "value", Datatype: "FP32", Shape: []int64{int64(rows)}},

@@ -134,7 +134,9 @@ func TestShared(t *testing.T) {
 		}
 		want := &inference.ModelInferResponse{
 			ModelName: "policy", ModelVersion: "2",
-			Parameters: map[string]*inference.InferParameter{"slot": parameter("prod")},
+			Parameters: map[string]*inference.InferParameter{
+				"slot": parameter("prod"), "table": parameter("53801e6bc13d8976"),
+			},
 			Outputs: []*inference.ModelInferResponse_InferOutputTensor{
 				{Name: "value", Datatype: "FP32", Shape: []int64{int64(rows)}},
 				{Name: "action", Datatype: "FP32", Shape: []int64{int64(rows), 2}, Parameters: lies("r", 10_000, 8*rows)},
@@ -580,7 +582,7 @@ func TestWebShared(t *testing.T) {
 	in := strings.Replace(row, `"data": [1, 2, 3, 4]`, lies, 1)
 	ask("POST", infer, strings.TrimSuffix(in, "}")+`, "outputs": [{"name": "value"}, {"name": "action", "parameters": `+
 		`{"binary_data": false, "shared_memory_region": "r", "shared_memory_byte_size": 10}}]}`,
-		`200 {"model_name":"policy","model_version":"2","parameters":{"slot":"prod"},"outputs":[`+
+		`200 {"model_name":"policy","model_version":"2","parameters":{"slot":"prod","table":"53801e6bc13d8976"},"outputs":[`+
 			`{"name":"value","datatype":"FP32","shape":[1],"data":[10]},{"name":"action","datatype":"FP32","shape":[1,2],`+
 			`"parameters":{"shared_memory_byte_size":8,"shared_memory_region":"r"}}]}`)
 	wrote := make([]byte, 10)

@@ -42,7 +42,8 @@ const row = `{"inputs": [{"name": "observation", "shape": [1, 4], "datatype": "F
 func TestWebInfer(t *testing.T) {
 	h := servertest.New(t, server.Config{})
 	const path = "/v2/models/policy/infer"
-	const answer = `200 {"model_name":"policy","model_version":"2","id":"a","parameters":{"slot":"prod"},"outputs":[` +
+	const answer = `200 {"model_name":"policy","model_version":"2","id":"a",` +
+		`"parameters":{"slot":"prod","table":"53801e6bc13d8976"},"outputs":[` +
 		`{"name":"action","datatype":"FP32","shape":[1,2],"data":[1,2]},{"name":"value","datatype":"FP32","shape":[1],"data":[10]}]}`
 	for _, data := range []string{"[1, 2, 3, 4]", "[[1, 2, 3, 4]]", "[[[1],[2]], [[3],[4]]]", "[1.0, 2e0, 3, 4]"} {
 		body := strings.Replace(row, "[1, 2, 3, 4]", data, 1)

@@ -133,7 +133,8 @@ func EndingOf(code string) Ending {
 type Rollouts interface {
 	// Observe is called for each request that came to a version.
 	Observe(model string, version int64, e rollout.Ending)
-	// Begun is called for each episode whose first request the split led to a version.
+	// Begun is called for each episode whose first request the split led to a version, and for each that left its version
+	// for another one.
 	Begun(model string, version int64, b rollout.Beginning)
 }
 

@@ -287,13 +287,14 @@ func (p *Pipeline) route(f *flight) (routing.Route, error) {
 	}
 	v := route.Version
 	f.result.Place = Place{
-		Model: v.Model, Version: v.Number, Slot: route.Slot, Degraded: route.Degraded,
+		Model: v.Model, Version: v.Number, Slot: route.Slot, Table: route.Table, Degraded: route.Degraded,
 		FailedOverFrom: route.FailedOverFrom,
 	}
 	f.drawn = route.Drawn
-	if p.config.Rollouts != nil && !route.Began.IsZero() && route.Drawn {
+	if p.config.Rollouts != nil && !route.Began.IsZero() && (route.Drawn || route.Left != 0) {
 		p.config.Rollouts.Begun(v.Model, v.Number, rollout.Beginning{
-			Episode: f.req.Episode, By: f.req.caller(), Draw: route.Draw, At: route.Began,
+			Episode: f.req.Episode, By: f.req.caller(), Draw: route.Draw, Table: route.Table, At: route.Began,
+			Left: route.Left,
 		})
 	}
 	return route, nil

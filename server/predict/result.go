@@ -18,6 +18,8 @@ type Place struct {
 	// Slot names the entry of the model's traffic that led there; "" where the request itself chose the version or a
 	// label.
 	Slot string
+	// Table is the hash of the traffic that led there, as routing.Route.Table; "" where Slot is.
+	Table string
 	// Degraded: the model's traffic is divided but the request named no episode to stay with a version.
 	Degraded bool
 	// FailedOverFrom is the version that another stood in for; 0: none did.

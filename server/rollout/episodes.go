@@ -29,6 +29,8 @@ type episode struct {
 	unit  unit
 	over  bool // another one of the same name has begun
 	whose string
+	table string // that led to its version
+	twice bool   // it was led by another one, too
 
 	reported bool
 	outcome  float64
@@ -52,15 +54,29 @@ type Beginning struct {
 	Episode string
 	By      string // whose it is; "": nobody is told apart
 	Draw    uint64 // decided it: the same number leads to the same version
+	Table   string // the hash of the table that did
 	At      time.Time
+	Left    int64 // the version that it was on, which is not ready any more; 0: none
 }
 
-// Begun counts an episode. It costs next to nothing for versions without a running rollout, and does not wait for a
-// look at the others.
+// Begun counts an episode, unless it was on another version before. It costs next to nothing for versions without a
+// running rollout, and does not wait for a look at the others.
 func (m *Manager) Begun(model string, number int64, b Beginning) {
-	if m.concerns(model, number) {
-		whose := strings.Clone(b.By) // which may lie in a message, and would keep all of it
-		m.hear(model, number, b.Episode, func(r *run, id uint64, side int) { r.begin(id, side, b.At, b.Draw, whose) })
+	switch {
+	case m.concerns(model, b.Left):
+		m.hear(model, b.Left, b.Episode, func(r *run, id uint64, _ int) { r.episodes[id].leave() })
+	case b.Left == 0 && m.concerns(model, number):
+		b.By = strings.Clone(b.By) // which may lie in a message, and would keep all of it
+		name := b.Episode
+		b.Episode = ""
+		m.hear(model, number, name, func(r *run, id uint64, side int) { r.begin(id, side, &b) })
+	}
+}
+
+// leave has an episode left out, since it saw two tables. Nil is one that is not known.
+func (e *episode) leave() {
+	if e != nil {
+		e.twice, e.over = true, true
 	}
 }
 
@@ -138,30 +154,30 @@ func (p *Plan) side(number int64) (side int, is bool) {
 }
 
 // begin takes in an episode that began. One that did while the candidate got all traffic has nothing to be compared
-// with. A second one of the same draw does not count, nor do its requests: its side tells nothing new. Once maxEpisodes
-// draws are known they are forgotten, all of them.
-func (r *run) begin(id uint64, side int, at time.Time, by uint64, whose string) {
+// with. A second one of the same draw does not count, nor do its requests: its side tells nothing new. Whenever
+// maxEpisodes draws are known, every second one is forgotten, and of those to come only half count from then on: the
+// others may have counted.
+func (r *run) begin(id uint64, side int, b *Beginning) {
 	if old := r.episodes[id]; old != nil {
 		old.over = true // if it is not reported by now, it never will be
 	}
-	part, in := r.partAt(at)
+	part, in := r.partAt(b.At)
 	if !in {
 		delete(r.episodes, id)
 		return
 	}
-	e := &episode{id: id, began: at, side: side, part: part, whose: whose}
+	e := &episode{id: id, began: b.At, side: side, part: part, whose: b.By, table: b.Table}
 	r.episodes[id] = e
 	if len(r.episodes) > 2*maxEpisodes { // the ones that are waited for stay
 		maps.DeleteFunc(r.episodes, func(_ uint64, e *episode) bool { return e.counted })
 	}
 	// Half of a draw's bits are kept: where two agree by chance, an episode is lost to the evidence.
-	draw := uint32(by ^ by>>32)
-	why := ""
+	draw, why := uint32(b.Draw^b.Draw>>32), ""
 	switch {
 	case part == 1:
 	case r.drawn[draw]: // this says nothing new of the split, nor are its numbers those of another draw
 		why = "same_draw"
-	case len(r.waiting) >= maxEpisodes:
+	case len(r.waiting) >= maxEpisodes, r.thinned(draw):
 		why = "no_room"
 	}
 	if why != "" {
@@ -169,18 +185,22 @@ func (r *run) begin(id uint64, side int, at time.Time, by uint64, whose string) 
 		e.counted = true
 		return
 	}
-	if len(r.drawn) >= maxEpisodes {
-		clear(r.drawn)
-		r.evidence.Drawn = nil
-	}
-	r.drawn[draw], r.evidence.Drawn = true, append(r.evidence.Drawn, draw)
 	// With all traffic there is no draw whose split could be tested.
 	if part < 1 {
+		r.drawn[draw], r.evidence.Drawn = true, append(r.evidence.Drawn, draw)
 		r.evidence.Split.add(side, part)
 		r.evidence.Fates[side].Begun++
 	}
 	r.waiting = append(r.waiting, e)
+	for len(r.drawn) >= maxEpisodes {
+		r.evidence.Thin++
+		maps.DeleteFunc(r.drawn, func(draw uint32, _ bool) bool { return r.thinned(draw) })
+		r.evidence.Drawn = slices.DeleteFunc(r.evidence.Drawn, r.thinned)
+	}
 }
+
+// thinned reports whether a draw does not count, since it may have counted before.
+func (r *run) thinned(draw uint32) bool { return draw&(1<<r.evidence.Thin-1) != 0 }
 
 // ended takes in how a request ended. A request that names an episode counts with that, if the episode is known and was
 // not counted yet; one without an episode is a unit by itself.
@@ -206,7 +226,7 @@ func (r *run) ended(id uint64, side int, e *Ending) {
 		return
 	}
 	of := r.episodes[id]
-	if of == nil || of.side != side || of.counted {
+	if of == nil || of.side != side || of.counted || of.twice {
 		return
 	}
 	// A unit counts as first requests once it has enough of them, or, in count, when it ends with fewer.
@@ -259,8 +279,12 @@ func (r *run) settle(unfinished map[uint64]bool, now time.Time) {
 			break
 		}
 		e.counted = true
-		if open {
+		switch {
+		case open:
 			r.evidence.Excluded.add("late", e.side)
+			continue
+		case e.twice:
+			r.evidence.Excluded.add("two_tables", e.side)
 			continue
 		}
 		r.count(e)
@@ -319,11 +343,15 @@ func (r *run) count(e *episode) {
 	e.gave, e.gives = v.Outcome.Add(e.side, e.part, r.place(e.outcome), e.by), true
 }
 
-// report takes in how an episode of a version went.
-func (r *run) report(id uint64, side int, outcome float64, by string, now time.Time) {
+// report takes in how an episode of a version went, and the tables that led it, as far as that is known.
+func (r *run) report(id uint64, side int, outcome float64, tables []string, by string, now time.Time) {
 	v := &r.evidence
 	e := r.episodes[id]
+	if e != nil && (e.side != side || slices.ContainsFunc(tables, func(table string) bool { return table != e.table })) {
+		e.leave()
+	}
 	switch {
+	case e != nil && e.twice && !e.counted: // settle leaves it out
 	case e == nil || e.side != side:
 		v.Excluded.add("outside", side)
 	case e.reported:

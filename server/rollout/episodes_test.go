@@ -56,7 +56,7 @@ func (f *fleet) ask(episode string, version int64) {
 	e.heard = now
 	f.mu.Unlock()
 	if begins {
-		f.Begun("m", version, Beginning{Episode: episode, Draw: f.draws, At: now})
+		f.Begun("m", version, Beginning{Episode: episode, Draw: f.draws, Table: "t", At: now})
 	}
 	ending := answered(time.Millisecond)
 	ending.Episode = episode
@@ -64,7 +64,7 @@ func (f *fleet) ask(episode string, version int64) {
 }
 
 func (f *fleet) report(episode string, reward float64, by string) {
-	f.Report("m", episode, f.reported(episode), map[string]float64{"reward": reward}, by)
+	f.Report("m", episode, f.reported(episode), map[string]float64{"reward": reward}, nil, by)
 }
 
 // reported returns the version of an episode that is over.
@@ -139,4 +139,31 @@ func TestWhatBeginsDuringALookIsNotLost(t *testing.T) {
 			t.Errorf("%+v", r.BaselineEpisodes)
 		}
 	})
+}
+
+// TestNoDrawCountsTwice, also where more come than are remembered: names that are used again go where they went.
+func TestNoDrawCountsTwice(t *testing.T) {
+	r := newRun(Rollout{Plan: Plan{Stages: []float64{50}}}, 1, Evidence{})
+	now := time.Now()
+	r.span(now)
+	counted := map[uint64]int{}
+	const names = 3 * maxEpisodes
+	for range 2 {
+		for i := range uint64(names) {
+			r.begin(i+1, int(i%2), &Beginning{Draw: (i + 1) * 0x9e3779b97f4a7c15, At: now})
+			for _, e := range r.waiting {
+				counted[e.id]++
+			}
+			r.waiting = nil
+		}
+	}
+	for id, n := range counted {
+		if n > 1 {
+			t.Fatalf("name %d counted %d times", id, n)
+		}
+	}
+	left := r.evidence.Excluded["same_draw"][0] + r.evidence.Excluded["no_room"][0]
+	if n := len(r.drawn); n >= maxEpisodes || n != len(r.evidence.Drawn) || len(counted) < maxEpisodes || left == 0 {
+		t.Errorf("%d counted, %d draws are known and %d kept, %d left out", len(counted), n, len(r.evidence.Drawn), left)
+	}
 }

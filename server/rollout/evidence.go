@@ -43,8 +43,10 @@ type Evidence struct {
 	// nothing.
 	Passed []string `json:"passed,omitempty"`
 
-	// Drawn are the draws of the episodes that count, so that none counts again after a restart.
+	// Drawn are the draws of the episodes that count, so that none counts again, also after a restart. Those count whose
+	// last Thin bits are 0.
 	Drawn    []uint32    `json:"drawn,omitempty"`
+	Thin     int         `json:"thin,omitempty"`
 	Fates    [2]Episodes `json:"fates"`
 	Split    division    `json:"split"`
 	Excluded counts      `json:"excluded,omitempty"`
@@ -201,10 +203,11 @@ func ratio(part, of int64) float64 { return float64(part) / float64(of) }
 // lost: it ended without a report. unfinished: it goes on, or may still be reported. waiting: it was reported, and
 // waits for episodes that began before it. late: it went on for longer than others wait for it, which has nothing to do
 // with a request that was answered after its target. outside: a report of an episode that is not known, or of the other
-// version. no_room: too many waited when it began. repeated: a report of an episode that had one. same_draw: its draw
-// has counted already. learning: it told the range of the outcome.
+// version. no_room: too many waited when it began, or have counted. repeated: a report of an episode that had one.
+// same_draw: its draw has counted already, as that of a name which is used again. two_tables: two tables of the traffic
+// led it, or it left its version. learning: it told the range of the outcome.
 type Excluded struct {
-	// Reason is lost, unfinished, waiting, late, outside, no_room, repeated, same_draw or learning.
+	// Reason is lost, unfinished, waiting, late, outside, no_room, repeated, same_draw, two_tables or learning.
 	Reason    string `json:"reason"`
 	Baseline  int64  `json:"baseline"`
 	Candidate int64  `json:"candidate"`

@@ -118,9 +118,11 @@ const MaxOutcome = 1e100
 
 // Report takes in how an episode went: numbers by name, a success being 1 or 0. The numbers must be finite and within
 // ±MaxOutcome. The one that a rollout decides by counts for it once the episodes that began before are over. Reported
-// again by the same one, it replaces the former. by is who reports it, "" where nobody is told apart. It returns
-// whether the version is there.
-func (m *Manager) Report(model, episode string, number int64, values map[string]float64, by string) (there bool) {
+// again by the same one, it replaces the former. tables are what its answers named, as far as known, and by is who
+// reports it, "" where nobody is told apart. It returns whether the version is there.
+func (m *Manager) Report(
+	model, episode string, number int64, values map[string]float64, tables []string, by string,
+) (there bool) {
 	if known := m.config.Traffic.Snapshot().Model(model); known == nil || known.Version(number) == nil {
 		return false
 	}
@@ -134,7 +136,7 @@ func (m *Manager) Report(model, episode string, number int64, values map[string]
 	side, is := r.side(number)
 	if outcome, has := values[r.Gate.Outcome]; is && has {
 		m.listenLocked()
-		r.report(id, side, outcome, by, now)
+		r.report(id, side, outcome, tables, by, now)
 		r.fresh.Store(true)
 	}
 	return true

@@ -98,7 +98,7 @@ func (b *bench) serve(n int, rewards ...float64) {
 			n--
 		}
 		id := b.ask(side)
-		b.Report("m", id, int64(side+1), map[string]float64{"reward": rewards[side] + float64(b.draws.IntN(2))}, "")
+		b.Report("m", id, int64(side+1), map[string]float64{"reward": rewards[side] + float64(b.draws.IntN(2))}, nil, "")
 	}
 }
 
@@ -164,7 +164,7 @@ func TestConcurrentUse(t *testing.T) {
 					}
 					b.Begun("m", int64(1+k%2), Beginning{Episode: fmt.Sprint(i, k), Draw: uint64(i*1000 + k), At: time.Now()})
 					b.Shown("m", 2, "", "done", k%2 == 0)
-					b.Report("m", fmt.Sprint(i, k), int64(1+k%2), map[string]float64{"reward": float64(k)}, "")
+					b.Report("m", fmt.Sprint(i, k), int64(1+k%2), map[string]float64{"reward": float64(k)}, nil, "")
 					if k%50 == i {
 						r, _ := b.Get("m")
 						r.Steps = append(r.Steps, Step{})

@@ -25,9 +25,10 @@ import (
 //	                 more, and so for as many seconds
 //	ask e 2          a request of an episode to a version, with the draw of the one before: redraw e 2
 //	keep e 2 1m      one every five seconds                   report e REWARD [by X]    another e
+//	left e 2         its next request goes to version 1       saw e 2 REWARD t u        a report with the tables t and u
 //	faults N 2       requests without an episode              shadow N of 2 [agrees] [episode e]
 //	put 2 loading | gone    refuse [full]    divide           the host's versions, its refusal, and traffic by another
-//	state, traffic, check NAME, episodes, outcome, log, kept, history    what is known of it
+//	state, traffic, check NAME, episodes, outcome, summary, log, kept, history    what is known of it
 type player struct {
 	*fleet
 	t     *testing.T
@@ -106,8 +107,14 @@ func (p *player) do(words []string) string {
 		}
 	case "report":
 		p.report(rest[0], reward, rest[3])
+	case "left":
+		p.Begun("m", 3-version, Beginning{Episode: rest[0], Draw: 1, At: time.Now(), Left: version})
+	case "saw":
+		reward, _ := strconv.ParseFloat(rest[2], 64)
+		p.Report("m", rest[0], version, map[string]float64{"reward": reward}, words[4:], "")
+		p.reported(rest[0])
 	case "another": // outcome than the one that decides
-		p.Report("m", rest[0], 2, map[string]float64{"success": 1}, "")
+		p.Report("m", rest[0], 2, map[string]float64{"success": 1}, nil, "")
 		p.reported(rest[0])
 	case "faults":
 		for range n {
@@ -202,6 +209,8 @@ func (p *player) show(what, name string) string {
 			all = append(all, fmt.Sprintf(" %s %d and %d", x.Reason, x.Baseline, x.Candidate))
 		}
 		return text + strings.Join(all, ",")
+	case "summary":
+		return r.Report.Summary
 	case "outcome":
 		o := r.Report.Metric("outcome")
 		return fmt.Sprintf("counts %d and %d, the candidate's is %s", o.BaselineCount, o.CandidateCount, shown(o.Candidate))

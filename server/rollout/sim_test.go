@@ -368,7 +368,7 @@ func (w *world) live(t *testing.T, seed uint64, units int) (State, int) {
 		}
 		if n%perSecond == perSecond-1 {
 			for _, o := range open[n/perSecond] {
-				m.Report("m", o.id, o.version, map[string]float64{"reward": o.outcome}, o.by)
+				m.Report("m", o.id, o.version, map[string]float64{"reward": o.outcome}, nil, o.by)
 			}
 			delete(open, n/perSecond)
 		}

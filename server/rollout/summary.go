@@ -37,7 +37,18 @@ func (r *Report) summarize(p *Plan) string {
 		text += fmt.Sprintf("; these numbers mean little, since %s of the episodes went to it where %s were expected",
 			thousands(r.Split.Candidate), thousands(int64(r.Split.Expected+0.5)))
 	}
-	return text
+	return text + r.leftOut("two_tables", "that saw two tables of the traffic") +
+		r.leftOut("same_draw", "whose episode_id was used before")
+}
+
+// leftOut says how many episodes are left out for a reason.
+func (r *Report) leftOut(reason, words string) string {
+	for _, x := range r.Excluded {
+		if x.Reason == reason {
+			return fmt.Sprintf("; %s %s are left out", thousands(x.Baseline+x.Candidate), words)
+		}
+	}
+	return ""
 }
 
 // title names the metric for people.

@@ -45,7 +45,7 @@ func TestBusyIsCounted(t *testing.T) {
 				id := episodeID{fmt.Sprint("m", random.IntN(2)), strconv.Itoa(random.IntN(200 + 400*int(seed%2)))}
 				switch n := random.IntN(1000); {
 				case n < 700: // a request
-					was, _ := all.find(id.model, id.episode, now)
+					was := all.find(id.model, id.episode, now)
 					if was == (pin{}) || n < 100 {
 						all.replace(id.model, id.episode, was, pin{version: 1 + random.Int64N(1+int64(step/600))}, now)
 					}

@@ -11,6 +11,7 @@ import (
 type pin struct {
 	version        int64
 	slot           string
+	table          string // that led there, as Route.Table
 	failedOverFrom int64
 }
 
@@ -57,21 +58,18 @@ func (t *episodes) indexOf(episode string) int {
 	return int(maphash.String(t.seed, episode) & uint64(len(t.shards)-1))
 }
 
-// find returns the pin of a running episode and renews it, and how many episodes of its name there were before.
-func (t *episodes) find(model, episode string, now time.Duration) (p pin, use uint64) {
+// find returns the pin of a running episode and renews it.
+func (t *episodes) find(model, episode string, now time.Duration) pin {
 	s := t.shardOf(episode)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.byID[episodeID{model, episode}]
-	switch {
-	case e == nil:
-		return pin{}, 0
-	case e.ended || t.expired(e, now):
-		return pin{}, e.again + 1
+	if e == nil || e.ended || t.expired(e, now) {
+		return pin{}
 	}
 	e.last, e.use.last = now, now
 	s.running.moveToBack(e)
-	return e.pin, e.again
+	return e.pin
 }
 
 // peek returns the pin of an episode that is running or ended lately.
@@ -145,9 +143,6 @@ func (t *episodes) replaceIn(s *shard, id episodeID, was, next pin, now time.Dur
 	// A pin that vanished since find is not another request's choice.
 	if e != nil {
 		s.removeLocked(e)
-		if e.ended || t.expired(e, now) {
-			e.again++
-		}
 		e.ended, e.reported = false, false
 	} else {
 		if t.total.Add(1) > t.max {

@@ -47,7 +47,7 @@ func TestHashIsWhatItEverWas(t *testing.T) {
 	e := table.models.Get("policy")
 	for _, want := range golden {
 		q := Request{Episode: want.episode}
-		key := e.episodeKey(&q, 0)
+		key := e.episodeKey(&q)
 		if key != want.key {
 			t.Errorf("key of %q is %#016x, want %#016x", want.episode, key, want.key)
 		}

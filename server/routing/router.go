@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -19,7 +20,7 @@ type Health interface {
 // Config holds the settings of a Router. Zero values are defaults.
 type Config struct {
 	// MaxEpisodes bounds the running and lately ended episodes that are remembered, of all models together; 0: 100,000,
-	// which with ids of 36 bytes take 27 MB. Beyond it the ended and then the longest silent are forgotten. Too low: an
+	// which with ids of 36 bytes take 29 MB. Beyond it the ended and then the longest silent are forgotten. Too low: an
 	// episode forgotten while it runs goes where its hash leads, which is another version if weights changed since.
 	MaxEpisodes int
 	// EpisodeTTL is how long an episode is remembered after its last request; 0: 10 minutes. Too low: as above, for
@@ -49,6 +50,8 @@ type Route struct {
 	// Slot names the traffic entry that led here. It is empty when the request chose the version or label itself. A
 	// running episode keeps the name that it began with.
 	Slot string
+	// Table is the hash of the model's table that led here; "" where Slot is. The package comment has its form.
+	Table string
 	// Degraded: the model's traffic is split but the request named no episode to stay with a version.
 	Degraded bool
 	// FailedOverFrom is the version that the split leads to where that was not ready or not fit and Version stood in;
@@ -61,6 +64,8 @@ type Route struct {
 	Drawn bool
 	// Pinned: the episode was running, and Version is the one that it is on.
 	Pinned bool
+	// Left is the version that the episode was running on, where that is not ready any more; else 0.
+	Left int64
 	// Began is when the request's episode began with it; zero: it did not, or the request is of none. Draw is the number
 	// that led it to its slot.
 	Began time.Time
@@ -126,11 +131,8 @@ func (r *Router) Route(s *catalog.Snapshot, q Request) (Route, error) {
 		// The pin before the table: then the table is at least as new as the one that the pin was made by, and a
 		// version that is not ready in it is gone rather than still unknown.
 		var was pin
-		var use uint64
 		if q.Episode != "" {
-			if was, use = r.episodes.find(q.Model, q.Episode, r.now()); use > 0 {
-				use += uint64(r.start.UnixNano()) // it is not drawn as before a restart
-			}
+			was = r.episodes.find(q.Model, q.Episode, r.now())
 		}
 		e, err := r.Table(s).entry(q.Model)
 		if err != nil {
@@ -139,24 +141,27 @@ func (r *Router) Route(s *catalog.Snapshot, q Request) (Route, error) {
 		if was != (pin{}) {
 			if v := readyVersion(e.model, was.version); v != nil {
 				return Route{
-					Version: v, Slot: was.slot, FailedOverFrom: was.failedOverFrom, Shadows: e.shadowsOf(&q, v.Number),
-					Drawn: was.slot != "" && was.failedOverFrom == 0, Pinned: true,
+					Version: v, Slot: was.slot, Table: was.table, FailedOverFrom: was.failedOverFrom,
+					Shadows: e.shadowsOf(&q, v.Number), Drawn: was.slot != "" && was.failedOverFrom == 0, Pinned: true,
 				}, nil
 			}
 		}
-		key := e.episodeKey(&q, use)
+		key := e.episodeKey(&q)
 		answers, wanted := e.choose(key, r.config.Health)
 		if answers == nil {
 			return Route{}, e.noneReady()
 		}
-		route := Route{Version: answers.version, Slot: answers.slot, Degraded: q.Episode == "" && len(e.split) > 1}
+		route := Route{
+			Version: answers.version, Slot: answers.slot, Table: e.name, Left: was.version,
+			Degraded: q.Episode == "" && len(e.split) > 1,
+		}
 		if wanted.number != answers.number {
 			route.FailedOverFrom = wanted.number
+			route.Table += "+" + strconv.FormatInt(answers.number, 10)
 		}
 		route.Drawn = route.FailedOverFrom == 0 && e.split.fit(q.Model, r.config.Health)
 		if q.Episode != "" {
-			begun, now := pin{version: answers.number, slot: answers.slot, failedOverFrom: route.FailedOverFrom},
-				r.now()
+			begun, now := pin{answers.number, answers.slot, route.Table, route.FailedOverFrom}, r.now()
 			if !r.episodes.replace(e.model.Name, q.Episode, was, begun, now) {
 				continue // another request of the episode was faster, and decides
 			}

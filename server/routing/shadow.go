@@ -36,7 +36,7 @@ func (e *entry) shadowsOf(q *Request, answering int64) []catalog.Shadow {
 		if s.Version == answering {
 			continue
 		}
-		key := e.episodeKey(q, 0)
+		key := e.episodeKey(q)
 		if s.PerRequest && q.Episode != "" {
 			// Together with the episode, since request ids need only be unique where they are sent.
 			key = join(key, q.ownHash())

@@ -37,9 +37,8 @@ type episode struct {
 	began      time.Duration // when it was pinned
 	last       time.Duration // when it was last heard of
 	ended      bool
-	reported   bool   // how it went
-	again      uint64 // how many of its name there were before it
-	use        *use   // of its version, while it runs
+	reported   bool // how it went
+	use        *use // of its version, while it runs
 	prev, next *episode
 }
 

@@ -1,6 +1,8 @@
 package routing
 
 import (
+	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -13,7 +15,7 @@ type part struct {
 	slot    string
 	number  int64
 	version *catalog.Version // nil unless it is ready
-	weight  float64          // relative to the largest, so above 0 up to 1, or 0 if it is too small to say
+	weight  float64          // relative to the largest that is ready; 0 if it is too small to say
 	seed    uint64
 }
 
@@ -24,7 +26,7 @@ type split []part
 // newSplit returns the parts with weight of a model's traffic, and as its reserve those without, which answer when none
 // of the others is ready. A model whose traffic was not divided has one part, the newest ready version, or none.
 func newSplit(m *catalog.Model) (parts, reserve split) {
-	largest := 0.0
+	largest, ready := 0.0, 0.0
 	if m.Traffic != nil {
 		for _, s := range m.Traffic.Split {
 			p := part{
@@ -36,21 +38,39 @@ func newSplit(m *catalog.Model) (parts, reserve split) {
 				p.weight = 1 // one is as good as another
 				reserve = append(reserve, p)
 			case s.Weight > 0 && !math.IsInf(s.Weight, 0):
-				largest = max(largest, s.Weight)
+				if largest = max(largest, s.Weight); p.version != nil {
+					ready = max(ready, s.Weight)
+				}
 				parts = append(parts, p)
 			}
 		}
 	}
 	for i := range parts {
-		parts[i].weight /= largest
+		parts[i].weight /= cmp.Or(ready, largest)
 	}
 	byName := func(a, b part) int { return strings.Compare(a.slot, b.slot) }
 	slices.SortFunc(parts, byName)
 	slices.SortFunc(reserve, byName)
 	if newest := m.Newest(); newest != nil && len(parts) == 0 {
-		return split{{slot: catalog.DefaultSlot, number: newest.Number, version: newest, weight: 1}}, nil
+		return split{{
+			slot: catalog.DefaultSlot, number: newest.Number, version: newest, weight: 1, seed: hash(catalog.DefaultSlot),
+		}}, nil
 	}
 	return parts, reserve
+}
+
+// named returns the hash of the table that has the splits of a model, as answers name it. The package comment says what
+// is in it.
+func named(model uint64, parts, reserve split) string {
+	if parts.largest() == nil {
+		parts = reserve
+	}
+	for i := range parts {
+		if p := &parts[i]; p.version != nil && p.weight > 0 {
+			model = join(join(join(model, p.seed), uint64(p.number)), math.Float64bits(p.weight))
+		}
+	}
+	return fmt.Sprintf("%016x", model)
 }
 
 // rank is the place of a part for one key: by score, then by name.

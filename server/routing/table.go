@@ -30,7 +30,8 @@ type entry struct {
 	model   *catalog.Model
 	seed    uint64
 	split   split
-	reserve split // answers when nothing of split is ready
+	reserve split  // answers when nothing of split is ready
+	name    string // the hash of both
 	shadows []shadow
 }
 
@@ -47,6 +48,7 @@ func (t *Table) follow(s *catalog.Snapshot) *Table {
 		}
 		e := &entry{model: m, seed: hash(name), shadows: newShadows(m)}
 		e.split, e.reserve = newSplit(m)
+		e.name = named(e.seed, e.split, e.reserve)
 		next.models = next.models.With(name, e)
 	}
 	return next
@@ -160,7 +162,7 @@ func (t *Table) Resolve(name string, choice Choice) (Route, error) {
 	if most == nil {
 		return Route{}, e.noneReady()
 	}
-	return Route{Version: most.version, Slot: most.slot}, nil
+	return Route{Version: most.version, Slot: most.slot, Table: e.name}, nil
 }
 
 // choose returns the part that answers a key, nil if none is ready. wanted is the part that the weights alone would
@@ -173,13 +175,9 @@ func (e *entry) choose(key uint64, health Health) (answers, wanted *part) {
 	return answers, wanted
 }
 
-// episodeKey hashes the unit that stays with one version: of an episode, its name and how many there were of that
-// before.
-func (e *entry) episodeKey(q *Request, use uint64) uint64 {
-	switch {
-	case q.Episode != "" && use > 0:
-		return join(join(e.seed, hash(q.Episode)), use)
-	case q.Episode != "":
+// episodeKey hashes the unit that stays with one version.
+func (e *entry) episodeKey(q *Request) uint64 {
+	if q.Episode != "" {
 		return join(e.seed, hash(q.Episode))
 	}
 	return join(e.seed, mix(q.Serial)) // its id need not be its own

@@ -90,6 +90,6 @@ func (r *request) Encode(result *predict.Result) error {
 	for spec, t := range result.Outputs() {
 		answer.Outputs[spec.Name] = encode(&t)
 	}
-	r.Answer = answer
+	r.Answer, r.Table = answer, result.Table
 	return r.house.CheckSize(proto.Size(answer))
 }

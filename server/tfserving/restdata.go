@@ -175,7 +175,7 @@ func (r *restRequest) Release() {
 
 // Encode implements predict.Codec. The tensors are the answer's, which gives their memory back when it was written.
 func (r *restRequest) Encode(result *predict.Result) error {
-	a := &restAnswer{house: r.house, rows: r.rows}
+	a := &restAnswer{house: r.house, table: result.Table, rows: r.rows}
 	if r.rows {
 		a.count = r.inputs[0].Shape[0]
 	}
@@ -204,6 +204,7 @@ func (r *restRequest) Encode(result *predict.Result) error {
 // restAnswer is an answer of JSON. It implements web.Answer.
 type restAnswer struct {
 	house   *transport.Calls
+	table   string // that led to the version; "": none did
 	rows    bool
 	count   int64 // of rows
 	outputs []restOutput
@@ -233,6 +234,9 @@ func (a *restAnswer) free() {
 func (a *restAnswer) Write(v *web.Visit) {
 	defer a.free()
 	v.W.Header().Set("Content-Type", "application/json")
+	if a.table != "" {
+		v.W.Header().Set(transport.TableHeader, a.table)
+	}
 	size := 4*a.size() + 1<<10 // a guess: a float of four bytes has up to 16 characters
 	v.Send(size, func(w io.Writer) {
 		to := bufio.NewWriterSize(w, min(size, web.SmallBody))

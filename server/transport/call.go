@@ -189,6 +189,7 @@ func (c *unaryCall) readMessage(into any) error {
 	if r, is := into.(Request); is {
 		// The call keeps its admission itself, until it ends.
 		r.Common().Admit(c.by, priority, access.Admission{}, nil)
+		r.Common().Beside(headersOf(c.ctx))
 	}
 	return nil
 }

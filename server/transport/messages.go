@@ -19,8 +19,9 @@ type messageStream struct {
 	grpc.ServerStream
 	call
 
-	one   bool   // the caller sends one message
-	model string // that the one message is about
+	one    bool    // the caller sends one message
+	model  string  // that the one message is about
+	beside Headers // of the stream, for each message
 
 	// Of the message that is being read:
 	asked   bool  // Control and quotas were asked
@@ -71,6 +72,7 @@ func (s *messageStream) RecvMsg(into any) error {
 	}
 	if lasts {
 		request.Common().Admit(s.by, priority, s.admission, err)
+		request.Common().Beside(s.beside)
 		s.admission = access.Admission{}
 		return nil
 	}

@@ -71,7 +71,7 @@ func (r Registrar) RegisterService(desc *grpc.ServiceDesc, service any) {
 		rule := mustRule(desc.ServiceName, own.Streams[i].StreamName)
 		own.Streams[i].Handler = func(srv any, stream grpc.ServerStream) (err error) {
 			ctx := stream.Context()
-			s := &messageStream{ServerStream: stream, one: one, call: call{
+			s := &messageStream{ServerStream: stream, one: one, beside: headersOf(ctx), call: call{
 				Calls: r.calls, ctx: ctx, rule: &rule, held: protect.Handle(ctx),
 			}}
 			defer func() { s.end(recover(), &err) }()

@@ -47,8 +47,9 @@ type Exchange struct {
 	predict.Request
 	// Chosen: the caller has named the priority.
 	Chosen bool
-	// Answer is the message that answers, once the request was predicted.
+	// Answer is the message that answers, once the request was predicted, and Table what its header says; "": nothing.
 	Answer any
+	Table  string
 	// By is who sent it, and Admission what it has of the quotas; both are zero on a server that is open to all.
 	By        *access.Caller
 	Admission access.Admission

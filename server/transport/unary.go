@@ -5,6 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
 	"github.com/weftserve/weft/server/predict"
 	"github.com/weftserve/weft/server/protect"
 )
@@ -43,6 +46,9 @@ func (c *Calls) Run(ctx context.Context, r Request) (any, error) {
 	sound = !errors.Is(err, predict.ErrPanic)
 	if err != nil {
 		return nil, c.fail(ctx, c.Narrow(x.By, err), at)
+	}
+	if x.Table != "" {
+		_ = grpc.SetHeader(ctx, metadata.Pairs(TableHeader, x.Table)) // a page writes its own
 	}
 	return x.Answer, nil
 }

@@ -171,6 +171,7 @@ func (v *Visit) LetIn(x *transport.Exchange, brings int) error {
 	priority, err := v.Caller.Priority(x.Priority, x.Chosen)
 	if err == nil {
 		x.Admit(v.Caller, priority, access.Admission{}, nil)
+		x.Beside(transport.PageHeaders(v.R.Header))
 	}
 	return err
 }

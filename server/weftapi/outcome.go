@@ -43,7 +43,8 @@ func (s Predictions) ReportOutcome(
 	number := v.Number
 	// The rollout hears of it before the router ends the episode: else it would count the episode as lost, as one that
 	// ended without a report.
-	kept := s.Rollouts == nil || s.Rollouts.Report(m.Name, req.GetEpisodeId(), number, values, reporter(ctx))
+	kept := s.Rollouts == nil ||
+		s.Rollouts.Report(m.Name, req.GetEpisodeId(), number, values, req.GetTables(), reporter(ctx))
 	s.Pipeline.Router().Reported(m.Name, req.GetEpisodeId())
 	caller := ""
 	if by := access.CallerOf(ctx); by != nil {

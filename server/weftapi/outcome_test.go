@@ -27,11 +27,11 @@ type reports struct {
 }
 
 func (r *reports) Report(
-	model, episode string, version int64, values map[string]float64, _ string,
+	model, episode string, version int64, values map[string]float64, tables []string, _ string,
 ) (there bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.said = append(r.said, fmt.Sprint(model, " ", episode, " ", version, " ", values))
+	r.said = append(r.said, fmt.Sprint(model, " ", episode, " ", version, " ", values, tables))
 	return !r.gone
 }
 
@@ -128,7 +128,7 @@ func TestReportWhatCannotBeKept(t *testing.T) {
 	if _, err := h.Predictions.ReportOutcome(t.Context(), edge); err != nil {
 		t.Error(err)
 	}
-	if want := []string{"policy e 1 map[reward:-1e+100]"}; !slices.Equal(said.said, want) {
+	if want := []string{"policy e 1 map[reward:-1e+100] []"}; !slices.Equal(said.said, want) {
 		t.Errorf("reported %q, want %q", said.said, want)
 	}
 }

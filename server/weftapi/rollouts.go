@@ -15,9 +15,11 @@ import (
 // Rollouts compares versions by how they did, and moves traffic to the better ones. Errors are those of package
 // rollout.
 type Rollouts interface {
-	// Report hears how an episode went, from an identity; by is "" where callers are not told apart. It reports whether
-	// the version is there; if not, none of the values is kept.
-	Report(model, episode string, version int64, values map[string]float64, by string) (there bool)
+	// Report hears how an episode went, from an identity; by is "" where callers are not told apart. tables are what its
+	// answers named. It reports whether the version is there; if not, none of the values is kept.
+	Report(
+		model, episode string, version int64, values map[string]float64, tables []string, by string,
+	) (there bool)
 
 	// Start begins a rollout, Advance takes it to its next stage, and Abort ends it. by names the caller.
 	Start(p rollout.Plan, by string) (rollout.Rollout, error)

@@ -69,6 +69,7 @@ func (a *Answer) execution(result *predict.Result) {
 	a.Number(12, result.FailedOverFrom)
 	a.Number(13, int64(protowire.EncodeBool(result.Repeated)))
 	a.Number(14, int64(result.Skipped))
+	a.Text(15, result.Table)
 	a.Wrap(4, begin, 0)
 }
 

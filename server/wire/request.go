@@ -53,7 +53,9 @@ func Request(in *Inbound) predict.Request {
 // come by another protocol; the message then has the inputs that could be read. It is a copy, which may be kept.
 func RequestMessage(r *predict.Recorded) *weftv1.PredictRequest {
 	if m, ok := r.Request.Message.(*Inbound); ok {
-		return m.Clone()
+		message := m.Clone()
+		message.EpisodeId = r.Request.Episode // which may have come beside the message
+		return message
 	}
 	m := &weftv1.PredictRequest{
 		Model:     &weftv1.ModelSpec{Name: r.Request.Model},

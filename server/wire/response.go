@@ -38,7 +38,7 @@ func Response(requestID string, result *predict.Result, raw bool) *weftv1.Predic
 	answer.version.Version = at.Version
 	answer.model.Name, answer.model.VersionChoice = at.Model, &answer.version
 	x := &answer.execution
-	x.Slot, x.RoutingDegraded, x.FailedOverFrom = at.Slot, at.Degraded, at.FailedOverFrom
+	x.Slot, x.Table, x.RoutingDegraded, x.FailedOverFrom = at.Slot, at.Table, at.Degraded, at.FailedOverFrom
 	x.QueueUs, x.ComputeUs = o.Queue.Microseconds(), o.Compute.Microseconds()
 	x.DeviceUs, x.Device = o.DeviceTime.Microseconds(), o.Device
 	x.BatchRequests, x.BatchRows, x.PaddedRows = int32(o.BatchRequests), int32(o.BatchRows), int32(o.PaddedRows)

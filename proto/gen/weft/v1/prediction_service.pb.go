@@ -470,7 +470,12 @@ type ExecutionInfo struct {
 	// This is the answer to an earlier request of the same step of the episode.
 	RepeatedStep bool `protobuf:"varint,13,opt,name=repeated_step,json=repeatedStep,proto3" json:"repeated_step,omitempty"`
 	// Numbers of steps between the one before and this one, which never came.
-	SkippedSteps  int64 `protobuf:"varint,14,opt,name=skipped_steps,json=skippedSteps,proto3" json:"skipped_steps,omitempty"`
+	SkippedSteps int64 `protobuf:"varint,14,opt,name=skipped_steps,json=skippedSteps,proto3" json:"skipped_steps,omitempty"`
+	// The hash of the model's traffic that led to the version: two servers give the same
+	// exactly if they lead each episode alike. A running episode keeps the one that it
+	// began with. Where a version stands in for another, its number follows after "+".
+	// Empty if the request named a version or a label itself.
+	Table         string `protobuf:"bytes,15,opt,name=table,proto3" json:"table,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -601,6 +606,13 @@ func (x *ExecutionInfo) GetSkippedSteps() int64 {
 		return x.SkippedSteps
 	}
 	return 0
+}
+
+func (x *ExecutionInfo) GetTable() string {
+	if x != nil {
+		return x.Table
+	}
+	return ""
 }
 
 // PredictStreamRequest is one request on a stream.
@@ -923,7 +935,11 @@ type ReportOutcomeRequest struct {
 	Reward  *float64 `protobuf:"fixed64,4,opt,name=reward,proto3,oneof" json:"reward,omitempty"`
 	Success *bool    `protobuf:"varint,5,opt,name=success,proto3,oneof" json:"success,omitempty"`
 	// Any further numbers, by name: at most 16.
-	Metrics       map[string]float64 `protobuf:"bytes,6,rep,name=metrics,proto3" json:"metrics,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
+	Metrics map[string]float64 `protobuf:"bytes,6,rep,name=metrics,proto3" json:"metrics,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
+	// The values of `execution.table` that the episode's answers had, each once. With more
+	// than one, or another than the server led the episode by, a running rollout leaves
+	// the episode out. None: nobody looked.
+	Tables        []string `protobuf:"bytes,7,rep,name=tables,proto3" json:"tables,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -989,6 +1005,13 @@ func (x *ReportOutcomeRequest) GetSuccess() bool {
 func (x *ReportOutcomeRequest) GetMetrics() map[string]float64 {
 	if x != nil {
 		return x.Metrics
+	}
+	return nil
+}
+
+func (x *ReportOutcomeRequest) GetTables() []string {
+	if x != nil {
+		return x.Tables
 	}
 	return nil
 }
@@ -1141,7 +1164,7 @@ const file_weft_v1_prediction_service_proto_rawDesc = "" +
 	"\texecution\x18\x04 \x01(\v2\x16.weft.v1.ExecutionInfoR\texecution\x1aK\n" +
 	"\fOutputsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12%\n" +
-	"\x05value\x18\x02 \x01(\v2\x0f.weft.v1.TensorR\x05value:\x028\x01\"\xf1\x03\n" +
+	"\x05value\x18\x02 \x01(\v2\x0f.weft.v1.TensorR\x05value:\x028\x01\"\x87\x04\n" +
 	"\rExecutionInfo\x12\x12\n" +
 	"\x04slot\x18\x01 \x01(\tR\x04slot\x12\x19\n" +
 	"\bqueue_us\x18\x02 \x01(\x03R\aqueueUs\x12\x1d\n" +
@@ -1162,7 +1185,8 @@ const file_weft_v1_prediction_service_proto_rawDesc = "" +
 	"\x10routing_degraded\x18\v \x01(\bR\x0froutingDegraded\x12(\n" +
 	"\x10failed_over_from\x18\f \x01(\x03R\x0efailedOverFrom\x12#\n" +
 	"\rrepeated_step\x18\r \x01(\bR\frepeatedStep\x12#\n" +
-	"\rskipped_steps\x18\x0e \x01(\x03R\fskippedSteps\"\x9c\x01\n" +
+	"\rskipped_steps\x18\x0e \x01(\x03R\fskippedSteps\x12\x14\n" +
+	"\x05table\x18\x0f \x01(\tR\x05table\"\x9c\x01\n" +
 	"\x14PredictStreamRequest\x121\n" +
 	"\arequest\x18\x01 \x01(\v2\x17.weft.v1.PredictRequestR\arequest\x123\n" +
 	"\atimeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12\x1c\n" +
@@ -1186,14 +1210,15 @@ const file_weft_v1_prediction_service_proto_rawDesc = "" +
 	"\x0etarget_latency\x18\a \x01(\v2\x19.google.protobuf.DurationR\rtargetLatency\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xc3\x02\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xdb\x02\n" +
 	"\x14ReportOutcomeRequest\x12(\n" +
 	"\x05model\x18\x01 \x01(\v2\x12.weft.v1.ModelSpecR\x05model\x12\x1d\n" +
 	"\n" +
 	"episode_id\x18\x02 \x01(\tR\tepisodeId\x12\x1b\n" +
 	"\x06reward\x18\x04 \x01(\x01H\x00R\x06reward\x88\x01\x01\x12\x1d\n" +
 	"\asuccess\x18\x05 \x01(\bH\x01R\asuccess\x88\x01\x01\x12D\n" +
-	"\ametrics\x18\x06 \x03(\v2*.weft.v1.ReportOutcomeRequest.MetricsEntryR\ametrics\x1a:\n" +
+	"\ametrics\x18\x06 \x03(\v2*.weft.v1.ReportOutcomeRequest.MetricsEntryR\ametrics\x12\x16\n" +
+	"\x06tables\x18\a \x03(\tR\x06tables\x1a:\n" +
 	"\fMetricsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01B\t\n" +

@@ -115,7 +115,7 @@ function render(r, found) {
 }
 
 // Why episodes do not count, in words.
-const outside = { no_room: 'for which there was no room', outside: 'begun before the rollout or after its stages', unpaired: 'of a stage that only one version had' };
+const outside = { no_room: 'for which there was no room', outside: 'begun before the rollout or after its stages', unpaired: 'of a stage that only one version had', two_tables: 'that saw two tables of the traffic', same_draw: 'whose episode id was used before' };
 
 function foot(r) {
   const { split, excluded } = r.report ?? {};
