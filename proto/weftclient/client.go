@@ -3,8 +3,10 @@ package weftclient
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
@@ -42,6 +44,7 @@ func (c *Client) Conn() *grpc.ClientConn { return c.conn }
 
 // Predict returns a model's outputs. Requests of several callers share executions where rows are independent.
 func (c *Client) Predict(ctx context.Context, q *Request, options ...grpc.CallOption) (*Answer, error) {
+	ctx = Beside(ctx, q.Model.GetName(), q.Episode)
 	answer, err := c.predictions.Predict(ctx, q.message(), options...)
 	if err != nil {
 		return nil, errorOf(err)
@@ -71,14 +74,31 @@ type Outcome struct {
 	Reward  *float64 // the sum of the rewards
 	Success *bool
 	Metrics map[string]float64 // at most 16
+	// Tables are those of the answers ([Answer.Table]), each once: an episode that saw two counts for no comparison.
+	Tables []string
 }
 
 // ReportOutcome reports how an episode went, for comparing versions, and ends the episode. A later report of the same
 // episode replaces the earlier one. The answer lists the numbers that the server did not keep, with the reasons.
 func (c *Client) ReportOutcome(ctx context.Context, o *Outcome, options ...grpc.CallOption,
 ) (*weftv1.ReportOutcomeResponse, error) {
+	ctx = Beside(ctx, o.Model.GetName(), o.Episode)
 	answer, err := c.predictions.ReportOutcome(ctx, &weftv1.ReportOutcomeRequest{
-		Model: o.Model, EpisodeId: o.Episode, Reward: o.Reward, Success: o.Success, Metrics: o.Metrics,
+		Model: o.Model, EpisodeId: o.Episode, Reward: o.Reward, Success: o.Success, Metrics: o.Metrics, Tables: o.Tables,
 	}, options...)
 	return answer, errorOf(err)
+}
+
+// Beside returns a context whose calls name the model and the episode as metadata, too, by which proxies and hash rings
+// find the server of an episode. Predict and ReportOutcome do that themselves. It is for [Client.PredictStream], where
+// all requests of the stream are of one episode. What metadata cannot carry is left out: all but printable ASCII.
+func Beside(ctx context.Context, model, episode string) context.Context {
+	var pairs []string
+	for _, pair := range [][2]string{{"weft-model", model}, {"weft-episode", episode}} {
+		foreign := func(r rune) bool { return r < ' ' || r > '~' }
+		if v := pair[1]; v != "" && v == strings.TrimSpace(v) && !strings.ContainsFunc(v, foreign) {
+			pairs = append(pairs, pair[:]...)
+		}
+	}
+	return metadata.AppendToOutgoingContext(ctx, pairs...)
 }

@@ -2,11 +2,13 @@ package weftclient_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/weftserve/weft/proto/weftclient"
@@ -64,6 +66,30 @@ func TestModels(t *testing.T) {
 	models, err := dial(t, nil).Models(t.Context())
 	if err != nil || len(models) != 14*4+2 || len(models[len(models)-1].GetVersions()) == 0 {
 		t.Errorf("%d models, %v", len(models), err)
+	}
+}
+
+// TestBeside: a hash ring finds the server of an episode by metadata, if these can carry its name.
+func TestBeside(t *testing.T) {
+	for episode, want := range map[string]string{
+		"robot-7/42": "map[weft-episode:[robot-7/42] weft-model:[policy]]", "": "map[weft-model:[policy]]",
+		"ünï": "map[weft-model:[policy]]", "e\n": "map[weft-model:[policy]]", "robot-7 ": "map[weft-model:[policy]]",
+	} {
+		sent, _ := metadata.FromOutgoingContext(weftclient.Beside(t.Context(), "policy", episode))
+		if got := fmt.Sprint(map[string][]string(sent)); got != want {
+			t.Errorf("%q: %s, want %s", episode, got, want)
+		}
+		var came metadata.MD
+		client := dial(t, func(ctx context.Context, _ *catalog.Call) error {
+			came, _ = metadata.FromIncomingContext(ctx)
+			return nil
+		})
+		q := observation()
+		q.Episode = episode
+		answer, err := client.Predict(t.Context(), q)
+		if err != nil || fmt.Sprint(came["weft-episode"]) != fmt.Sprint(sent["weft-episode"]) || len(answer.Table) != 16 {
+			t.Errorf("%q: %v, %+v, %v", episode, came, answer, err)
+		}
 	}
 }
 

@@ -45,6 +45,7 @@ type Episode struct {
 	last     *Request // which has that; nil: there was none
 	answered bool     // a step was
 	lost     bool     // the server does not have it, or not all of it
+	outcome  Outcome  // but for its numbers
 	// With CheckpointEvery: the state inputs of the last checkpoint, and the steps that were answered since. Without a
 	// checkpoint it is the beginning.
 	saved Tensors
@@ -261,7 +262,19 @@ func (e *Episode) send(ctx context.Context, q *Request) (answer *Answer, err err
 		answer, err = e.client.Predict(ctx, q, options...)
 		return err
 	})
+	if o := &e.outcome; err == nil {
+		if o.Model = Version(answer.Model, answer.Version); !slices.Contains(o.Tables, answer.Table) {
+			o.Tables = append(o.Tables, answer.Table)
+		}
+	}
 	return answer, err
+}
+
+// Outcome returns what [Client.ReportOutcome] wants to know of the episode. Its caller adds how the episode went.
+func (e *Episode) Outcome() *Outcome {
+	o := e.outcome
+	o.Episode, o.Tables = e.id, slices.Clone(o.Tables)
+	return &o
 }
 
 // retried makes a call until it ends well, or cannot. An error of the deadline says what the last refusal was.

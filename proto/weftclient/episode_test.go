@@ -76,6 +76,9 @@ func TestEpisode(t *testing.T) {
 					t.Fatalf("checkpoints after %d, step %d: %v, %v, want %d", every, i, answer.Outputs, err, want)
 				}
 			}
+			if o := e.Outcome(); o.Episode == "" || o.Model.GetVersion() != 1 || len(o.Tables) != 1 || len(o.Tables[0]) != 16 {
+				t.Errorf("what is known for a report: %+v", o)
+			}
 			for range 2 {
 				if err := e.End(t.Context()); err != nil || len(store.Counts().Live) > 0 {
 					t.Errorf("the end: %v, %v", err, store.Counts())

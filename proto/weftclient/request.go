@@ -81,6 +81,8 @@ type Answer struct {
 	ID string
 	// Slot is the entry of the model's traffic that led to the version; "" where the request chose it.
 	Slot string
+	// Table is a hash of the model's traffic that led to the version: servers that lead episodes alike have the same.
+	Table string
 	// Execution has the time in the queue and computing, the batch, and more.
 	Execution *weftv1.ExecutionInfo
 }
@@ -89,6 +91,6 @@ type Answer struct {
 func answerOf(m *weftv1.PredictResponse) *Answer {
 	return &Answer{
 		Outputs: m.GetOutputs(), Model: m.GetModel().GetName(), Version: m.GetModel().GetVersion(), ID: m.GetRequestId(),
-		Slot: m.GetExecution().GetSlot(), Execution: m.GetExecution(),
+		Slot: m.GetExecution().GetSlot(), Table: m.GetExecution().GetTable(), Execution: m.GetExecution(),
 	}
 }

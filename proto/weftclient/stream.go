@@ -63,7 +63,8 @@ type StreamAnswer struct {
 	Err    error   // nil, or an *Error; it ends no other request
 }
 
-// PredictStream opens a stream, which lives until Recv has returned an error, or the context ends.
+// PredictStream opens a stream, which lives until Recv has returned an error, or the context ends. See [Beside] for one
+// whose requests are of one episode.
 func (c *Client) PredictStream(ctx context.Context, options ...grpc.CallOption) (*Stream, error) {
 	s := &Stream{
 		open: func() (stream, error) {

@@ -33,6 +33,8 @@ class Answer(Mapping[str, npt.NDArray[np.generic]]):
         self.version: int = message.model.version
         #: The entry of the model's traffic that led to the version; "" where the request chose it.
         self.slot: str = message.execution.slot
+        #: A hash of the model's traffic that led to the version: servers that lead episodes alike have the same.
+        self.table: str = message.execution.table
         #: Time in the queue and computing, the batch, and more: weft.v1.ExecutionInfo.
         self.execution = message.execution
 

@@ -11,7 +11,7 @@ import pathlib
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -151,10 +151,20 @@ def _request(model: str, inputs: Mapping[str, tensor_pb2.Tensor], *, version: in
 
 
 def _report(model: str, episode: str, *, reward: float | None, success: bool | None, metrics: Mapping[str, float] | None,
-            version: int | None) -> pb.ReportOutcomeRequest:
+            version: int | None, tables: Iterable[str]) -> pb.ReportOutcomeRequest:
     return pb.ReportOutcomeRequest(
         model=_spec(model, version, None), episode_id=episode, reward=reward, success=success, metrics=metrics or {},
+        tables=sorted(set(tables)),
     )
+
+
+def _beside(metadata: list[tuple[str, str]] | None, request: Any) -> list[tuple[str, str]] | None:
+    """Adds what proxies and hash rings find the server of an episode by. Metadata carry printable ASCII only."""
+    if not isinstance(request, (pb.PredictRequest, pb.ReportOutcomeRequest)):
+        return metadata
+    pairs = (("weft-model", request.model.name), ("weft-episode", request.episode_id))
+    return [*(metadata or ()), *((key, value) for key, value in pairs
+                                 if value and value.isascii() and value.isprintable() and value == value.strip())]
 
 
 def _upload(path: str | os.PathLike[str], model: str, version: int | None) -> Iterator[admin.UploadVersionRequest]:
@@ -278,9 +288,12 @@ class Client:
 
     def report_outcome(self, model: str, episode: str, *, reward: float | None = None, success: bool | None = None,
                        metrics: Mapping[str, float] | None = None, version: int | None = None,
-                       timeout: float | None = None) -> pb.ReportOutcomeResponse:
-        """Reports how an episode went, for comparing versions. Raises WeftError."""
-        q = _report(model, episode, reward=reward, success=success, metrics=metrics, version=version)
+                       tables: Iterable[str] = (), timeout: float | None = None) -> pb.ReportOutcomeResponse:
+        """Reports how an episode went, for comparing versions. Raises WeftError.
+
+        tables are those of the answers (Answer.table): an episode that saw two counts for no comparison.
+        """
+        q = _report(model, episode, reward=reward, success=success, metrics=metrics, version=version, tables=tables)
         reported: pb.ReportOutcomeResponse = self._call(self._stub.ReportOutcome, q, timeout)
         return reported
 
@@ -329,7 +342,7 @@ class Client:
     def _call(self, method: Any, request: Any, timeout: float | None) -> Any:
         began = time.monotonic()
         try:
-            answer = method(request, timeout=timeout, metadata=self._metadata)
+            answer = method(request, timeout=timeout, metadata=_beside(self._metadata, request))
         except grpc.RpcError as error:
             late = timeout is not None and time.monotonic() - began >= timeout
             alone = late and not self._answered and self._state() in _UNCONNECTED
@@ -425,16 +438,16 @@ class AsyncClient:
 
     async def report_outcome(self, model: str, episode: str, *, reward: float | None = None, success: bool | None = None,
                              metrics: Mapping[str, float] | None = None, version: int | None = None,
-                             timeout: float | None = None) -> pb.ReportOutcomeResponse:
+                             tables: Iterable[str] = (), timeout: float | None = None) -> pb.ReportOutcomeResponse:
         """See Client.report_outcome."""
-        q = _report(model, episode, reward=reward, success=success, metrics=metrics, version=version)
+        q = _report(model, episode, reward=reward, success=success, metrics=metrics, version=version, tables=tables)
         reported: pb.ReportOutcomeResponse = await self._call(self._stub.ReportOutcome, q, timeout)
         return reported
 
     async def _call(self, method: Any, request: Any, timeout: float | None) -> Any:
         began = time.monotonic()
         try:
-            answer = await method(request, timeout=timeout, metadata=self._metadata)
+            answer = await method(request, timeout=timeout, metadata=_beside(self._metadata, request))
         except grpc.aio.AioRpcError as error:
             late = timeout is not None and time.monotonic() - began >= timeout
             alone = late and not self._answered and self._channel.get_state() in _UNCONNECTED

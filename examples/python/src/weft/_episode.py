@@ -44,6 +44,8 @@ class _Steps:
         # With checkpoint_every: the state inputs of the last checkpoint, and the steps that were answered since.
         self._saved: dict[str, npt.ArrayLike] = {}
         self._since: list[dict[str, Any]] = []
+        #: The tables that led the answers to their version, for report_outcome.
+        self.tables: set[str] = set()
 
     def _next(self, inputs: _Inputs, timeout: float | None) -> _Work:
         until = None if timeout is None else time.monotonic() + timeout
@@ -118,7 +120,9 @@ class _Steps:
         return self._send(q, None if timeout is None else time.monotonic() + timeout)
 
     def _send(self, q: dict[str, Any], until: float | None) -> _Work:
-        return self._retried(functools.partial(self._client.predict, **q), until)
+        answer = yield from self._retried(functools.partial(self._client.predict, **q), until)
+        self.tables.add(answer.table)
+        return answer
 
     def _retried(self, call: Callable[..., Any], until: float | None) -> _Work:
         """Makes a call until it is answered, or cannot be. An error of the deadline says what the last refusal was."""

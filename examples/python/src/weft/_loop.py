@@ -32,6 +32,8 @@ class Episode:
     version: int | None = None
     steps: int = 0
     reward: float = 0.0
+    #: The tables that led the answers to their version.
+    tables: set[str] = dataclasses.field(default_factory=set)
     #: Steps for which no answer came in time; the action before was kept.
     late: int = 0
 
@@ -77,6 +79,7 @@ class _Loop:
 
     def answered(self, answer: Answer) -> None:
         self.episode.version, self.action = answer.version, self.act(answer)
+        self.episode.tables.add(answer.table)
 
     def failed(self, error: WeftError) -> None:
         """Keeps the action before, as a robot would, where another answer may come in time."""
@@ -94,7 +97,7 @@ class _Loop:
     def outcome(self) -> dict[str, Any]:
         """Returns the arguments of report_outcome."""
         return {"model": self.model, "episode": self.episode.id, "reward": self.episode.reward,
-                "version": self.episode.version}
+                "version": self.episode.version, "tables": self.episode.tables}
 
 
 def run_episode(client: Client, model: str, env: Environment, *, input: str, act: Act, max_steps: int = 1000,
