@@ -13,17 +13,17 @@ import (
 
 // modelHealth keeps grpc.health.v1 in step with the models. A service named like a model is SERVING while a version is
 // ready, and not stalled, that answers requests that name none. The server as a whole (service "") becomes SERVING once
-// some model is ready and none still waits for its first version, except for slow proofs. From then on it is
-// NOT_SERVING only while no model answers, and when it drains: a model that is added or fails later is that model's
-// affair.
+// some model is ready and none still waits for its first version, or for one of its traffic, except for slow proofs.
+// From then on it is NOT_SERVING only while no model answers, and when it drains: a model that is added or fails later
+// is that model's affair.
 type modelHealth struct {
 	server *health.Server
 
 	mu       sync.Mutex
 	followed *catalog.Snapshot      // guarded by mu; the one followed last
 	models   map[string]modelStatus // guarded by mu; of each model that is there
-	// How many models have a version that answers, and how many of them are stalled; how many models have none yet and
-	// load one, and for how many of them others wait. Guarded by mu.
+	// How many models have a version that answers, and how many of them are stalled; how many models have none yet, or
+	// lack one of their traffic, and load one, and for how many of them others wait. Guarded by mu.
 	answering, stalled, loading, coming int
 	begun                               bool // guarded by mu; the whole server was reported as SERVING
 	serving                             bool // guarded by mu; it is now
@@ -109,7 +109,7 @@ func (h *modelHealth) follow(s *catalog.Snapshot) {
 		}
 		now := modelStatus{answers: m.Answers()}
 		now.stalled = now.answers && !m.Responds()
-		if !now.answers {
+		if !now.answers || gathers(m) {
 			now.loading, now.coming = isLoading(m)
 		}
 		h.models[name] = now
@@ -171,6 +171,17 @@ func (h *modelHealth) count(s modelStatus, by int) {
 	if s.coming {
 		h.coming += by
 	}
+}
+
+// gathers reports whether a version that the traffic leads to is being loaded. Its episodes go to other versions until
+// then, and on another server they do not.
+func gathers(m *catalog.Model) bool {
+	loads := func(number int64) bool {
+		v := m.Version(number)
+		return v != nil && v.State == catalog.Loading
+	}
+	return slices.ContainsFunc(m.TrafficWaitsFor, loads) || m.Traffic != nil &&
+		slices.ContainsFunc(m.Traffic.Split, func(s catalog.Slot) bool { return s.Weight > 0 && loads(s.Version) })
 }
 
 // isLoading reports whether a version of a model is being loaded, and whether readiness waits for one that is: it does

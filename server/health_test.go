@@ -65,7 +65,7 @@ func modelOf(word string) *catalog.Model {
 		m.Versions = append(m.Versions, v)
 	}
 	if divided {
-		m.Traffic = &catalog.Traffic{Split: []catalog.Slot{{Version: 1}, {Version: 2}}}
+		m.Traffic = &catalog.Traffic{Split: []catalog.Slot{{Version: 1, Weight: 1}, {Version: 2, Weight: 1}}}
 	}
 	return m
 }
