@@ -494,7 +494,7 @@ func TestOddSteps(t *testing.T) {
 	bad(2, codes.InvalidArgument, `inputs["seen"]`, func(q *weftv1.PredictRequest) { delete(q.GetInputs(), "seen") })
 	bad(0, codes.InvalidArgument, "step: expected a number", nil)
 	large = true
-	bad(2, codes.ResourceExhausted, "the answer takes 8036 bytes", nil)
+	bad(2, codes.ResourceExhausted, "the answer takes 8054 bytes", nil)
 	large, odd = false, true
 	bad(2, codes.Internal, `output "hn": expected int64 [?,2] of 1 rows, got int64 [1,3]`, nil)
 	odd = false

@@ -256,11 +256,10 @@ func (s *Server) Register(g *grpc.Server) {
 	weftv1.RegisterModelServiceServer(services, weftapi.Catalog{API: s.api})
 	s.inference.Register(g)
 	tfserving.Register(g, s.api.Calls)
-	healthgrpc.RegisterHealthServer(services, &drainingHealth{
-		s.health.server, s.health, s.pipeline.Gate().Reached(predict.Leaving),
-	})
+	leaving := s.pipeline.Gate().Reached(predict.Leaving)
+	healthgrpc.RegisterHealthServer(services, &drainingHealth{s.health.server, s.health, leaving})
 	if s.load != nil {
-		orca.RegisterOpenRcaServiceServer(services, &load.Service{Meter: s.load, Over: s.pipeline.Gate().Reached(predict.Leaving)})
+		orca.RegisterOpenRcaServiceServer(services, &load.Service{Meter: s.load, Over: leaving})
 	}
 	reflection.Register(services)
 	s.methods = methodsOf(g)

@@ -1,4 +1,4 @@
-// Package sharedsched decides which batch of which model runs on which device, and when.
+// Package sharedsched decides which model's batch runs on which device, and when.
 //
 // # Goals
 //

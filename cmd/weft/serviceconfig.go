@@ -18,8 +18,8 @@ take turns.`
 //
 // gRPC's default leaves the weights of the first ten seconds out (blackoutPeriod), in which a slow server is late, and
 // follows the reports once a second (weightUpdatePeriod), which overshoots: with two servers, one of half the speed,
-// 40 % were late at 1 s, 1 % at 0.2 s and none at 0.1 s, the least that there is. A server that refuses as many requests
-// as it answers counts as if its devices worked for one more second each second (errorUtilizationPenalty).
+// 40 % were late at 1 s, 1 % at 0.2 s and none at 0.1 s, the least that there is. A server that refuses as many
+// requests as it answers counts as if its devices worked for one more second each second (errorUtilizationPenalty).
 var policies = map[string]string{
 	"wrr": `{"weighted_round_robin": {
       "blackoutPeriod": "0.2s", "weightUpdatePeriod": "0.1s", "errorUtilizationPenalty": 1

@@ -81,8 +81,8 @@ type Server struct {
 	// breaks off promised work; too high delays a restart in which something hangs.
 	DrainTimeout Duration `yaml:"drain-timeout" name:"drain-timeout" default:"30s" group:"Limits:" help:"Time of accepted requests to end at a stop."`
 	// LameDuck is how long a server that is told to stop answers as before, while its health says that it does not serve;
-	// auto: 5s, at most half of DrainTimeout, and 0 where the log goes to a terminal. It is a part of DrainTimeout. Too low
-	// fails requests of callers and balancers that have not noticed yet; too high delays restarts.
+	// auto: 5s, at most half of DrainTimeout, and 0 where the log goes to a terminal. It is a part of DrainTimeout. Too
+	// low fails requests of callers and balancers that have not noticed yet; too high delays restarts.
 	LameDuck Period `yaml:"lame-duck" name:"lame-duck" default:"auto" group:"Limits:" help:"Answer on for this long at a stop, while health says no; auto: 5s, 0 at a terminal."`
 	// LoadBudget is the device time of waiting requests that counts as much, in what the server reports of its load, as a
 	// device that works all the time; auto: as long as the largest full batch takes that runs, within 20ms and 200ms. From

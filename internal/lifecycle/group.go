@@ -16,9 +16,9 @@ type Part struct {
 	// Run does the part's work and returns once Stop was called. If it returns earlier, the program stops. Nil: the
 	// part's work is done elsewhere.
 	Run func() error
-	// Stop makes the part finish the work that it has begun and returns when the part has ended. The deadline of ctx is the
-	// end of the drain timeout. When ctx ends, it must give up unfinished work and return soon; an ErrLeftBehind says that Run does not return. Nil: nothing needs to be
-	// done.
+	// Stop makes the part finish the work that it has begun and returns when the part has ended. The deadline of ctx is
+	// the end of the drain timeout. When ctx ends, it must give up unfinished work and return soon; an ErrLeftBehind says
+	// that Run does not return. Nil: nothing needs to be done.
 	Stop func(ctx context.Context) error
 }
 

@@ -116,7 +116,8 @@ func Run(cfg Config, start func(ctx context.Context, g *Group) error) error {
 	}
 
 	drain := cfg.DrainTimeout()
-	within, done := context.WithTimeoutCause(hurry, drain, fmt.Errorf("%w after the drain timeout of %v", ErrCutShort, drain))
+	within, done := context.WithTimeoutCause(hurry, drain,
+		fmt.Errorf("%w after the drain timeout of %v", ErrCutShort, drain))
 	err = errors.Join(err, g.stop(within, log))
 	done()
 	close(ended)
