@@ -4,10 +4,16 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
@@ -17,6 +23,7 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 	"github.com/weftserve/weft/runtime/catalog"
 	"github.com/weftserve/weft/runtime/tensor"
+	"github.com/weftserve/weft/server"
 	"github.com/weftserve/weft/server/episode"
 	"github.com/weftserve/weft/server/openinference"
 	"github.com/weftserve/weft/server/predict"
@@ -25,6 +32,7 @@ import (
 	"github.com/weftserve/weft/server/tfserving"
 	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/server/weftapi"
+	"github.com/weftserve/weft/sharedsched"
 )
 
 // mirror is a model that answers with its only input at once.
@@ -185,4 +193,95 @@ func BenchmarkStep(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkReport measures what load reports cost an echo by gRPC over TCP, whose 16 callers are on the same
+// processors: answers a second, and processor time of an answer, with reports as a part of what they are without. Both
+// servers take turns.
+func BenchmarkReport(b *testing.B) {
+	spec := []tensor.Spec{{Name: "x", DType: tensor.Float32, Shape: tensor.Shape{tensor.Unknown}, BatchDim: 0}}
+	models := mirror{servertest.SnapshotOf(1, &catalog.Model{Name: "one", Versions: []*catalog.Version{
+		{Model: "one", Number: 1, State: catalog.Ready, Signature: &tensor.Signature{Inputs: spec, Outputs: spec}},
+	}})}
+	const callers, turn = 16, 100 * time.Millisecond
+	var clients [2]weftv1.PredictionServiceClient
+	for i := range clients {
+		memory := &tensor.Recycler{}
+		config := server.Config{Logger: slog.New(slog.DiscardHandler), Memory: memory}
+		began, load := time.Now(), 0
+		if i == 1 {
+			config.Load = func() (sharedsched.Time, []sharedsched.DeviceLoad) { // whose reports change
+				at := time.Since(began)
+				load++
+				return sharedsched.Time(at), []sharedsched.DeviceLoad{
+					{Name: "cpu", Busy: at / 3, Work: time.Duration(load%7) * time.Millisecond},
+				}
+			}
+		}
+		s := server.New(config, models, nil)
+		if i == 1 {
+			go s.Load().Watch(b.Context())
+		}
+		g := grpc.NewServer(append(transport.Options(transport.DefaultMaxMessageBytes, memory),
+			s.Options(insecure.NewCredentials())...)...)
+		s.Register(g)
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			b.Fatal(err)
+		}
+		go func() { _ = g.Serve(listener) }() // until it is stopped
+		conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() {
+			_ = conn.Close()
+			g.Stop()
+		})
+		clients[i] = weftv1.NewPredictionServiceClient(conn)
+	}
+	request := &weftv1.PredictRequest{Model: &weftv1.ModelSpec{Name: "one"}, Inputs: map[string]*weftv1.Tensor{
+		"x": {Dtype: weftv1.DataType_DATA_TYPE_FP32, Shape: []int64{48}, Raw: make([]byte, 192)},
+	}}
+	var answers, used [2]float64
+	ask := func(which int) {
+		var all sync.WaitGroup
+		var n atomic.Int64
+		began, end := processorTime(b), time.Now().Add(turn)
+		for range callers {
+			all.Go(func() {
+				for time.Now().Before(end) {
+					if _, err := clients[which].Predict(b.Context(), request); err != nil {
+						b.Error(err)
+						return
+					}
+					n.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		answers[which] += float64(n.Load())
+		used[which] += (processorTime(b) - began).Seconds()
+	}
+	ask(0)
+	ask(1)
+	answers, used = [2]float64{}, [2]float64{}
+	for b.Loop() {
+		for _, which := range []int{0, 1, 1, 0} {
+			ask(which)
+		}
+	}
+	b.ReportMetric(answers[0]/(2*turn.Seconds()*float64(b.N)), "answers/s")
+	b.ReportMetric(answers[1]/answers[0], "answers-with/without")
+	b.ReportMetric(used[1]/answers[1]/(used[0]/answers[0]), "processor-with/without")
+}
+
+// processorTime returns how much this process has used.
+func processorTime(b *testing.B) time.Duration {
+	b.Helper()
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
