@@ -97,7 +97,15 @@ func (r *trial) start(pod string, d device, flags ...string) (*replica, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", pod, err)
 	}
-	return &replica{s, pod}, nil
+	// A server does not wait for models whose warm-up takes seconds, as that of a slow device does.
+	for end := time.Now().Add(time.Minute); ; pause(r.ctx, 50*time.Millisecond) {
+		if _, err = s.Get(r.ctx, "/readyz/"+modelName); err == nil {
+			return &replica{s, pod}, nil
+		}
+		if r.ctx.Err() != nil || time.Now().After(end) {
+			return nil, errors.Join(fmt.Errorf("%s: %w", pod, err), s.Stop())
+		}
+	}
 }
 
 // startAll starts servers, one for each device, with the pods pod-0, pod-1, ...
