@@ -8,8 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"google.golang.org/grpc/metadata"
 )
 
 const (
@@ -28,9 +26,7 @@ func quick(versions ...int64) device {
 func (p *pool) step(ctx context.Context, i int) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	episode := fmt.Sprintf("robot-%d", i)
-	ctx = metadata.AppendToOutgoingContext(ctx, "weft-episode", episode)
-	answer, err := p.clients[i%len(p.clients)].Predict(ctx, request(modelName, episode))
+	answer, err := p.clients[i%len(p.clients)].Predict(ctx, request(modelName, fmt.Sprintf("robot-%d", i)))
 	if err != nil {
 		return 0, err
 	}
