@@ -19,8 +19,8 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
-// TestVerdictsOfStrangers leads a rollout of a model and a copy of it on a real server, while robots use their ids
-// again and again, one request in twenty has an id that the model's table lacks, one outcome is wrong by far and
+// TestVerdictsOfStrangers leads a rollout of a model and a copy of it on a real server, while robots use some of
+// their ids again, one request in twenty has an id that the model's table lacks, one outcome is wrong by far and
 // corrected, and somebody who names the candidate reports wonders: nothing of that moves a verdict, nothing is lost,
 // and no breaker opens.
 func TestVerdictsOfStrangers(t *testing.T) {
@@ -77,10 +77,10 @@ func TestVerdictsOfStrangers(t *testing.T) {
 	}
 	model, candidate := &weftv1.ModelSpec{Name: "gather"},
 		&weftv1.ModelSpec{Name: "gather", VersionChoice: &weftv1.ModelSpec_Version{Version: 2}}
-	const episodes, strangers, steps = 400, 20, 4
+	const episodes, again, strangers, steps = 400, 8, 20, 4
 	mistakes := 0
-	for n := range episodes {
-		robot := fmt.Sprint("robot-", n%8)
+	for n := range episodes + again {
+		robot := fmt.Sprintf("robot-%d/%d", n%8, n%episodes)
 		for i := range steps {
 			id := int64(rng.IntN(3))
 			wrong := rng.IntN(20) == 0
@@ -125,12 +125,12 @@ func TestVerdictsOfStrangers(t *testing.T) {
 		}
 	}
 	for _, x := range e.GetExcluded() {
-		want := map[string]int64{"outside": strangers, "repeated": 1}[x.GetReason()]
+		want := map[string]int64{"outside": strangers, "repeated": 1, "same_draw": again}[x.GetReason()]
 		if n := x.GetBaseline() + x.GetCandidate(); n != want {
 			t.Errorf("%d are excluded as %s, want %d", n, x.GetReason(), want)
 		}
 	}
-	if len(e.GetExcluded()) != 2 || e.GetSplit().GetMismatch() {
+	if len(e.GetExcluded()) != 3 || e.GetSplit().GetMismatch() {
 		t.Errorf("excluded %v, split %v", e.GetExcluded(), e.GetSplit())
 	}
 	for version := 1; version <= 2; version++ {

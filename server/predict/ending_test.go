@@ -59,6 +59,7 @@ func TestHowRequestsEnd(t *testing.T) {
 		recorded bool
 		logged   string // "": nothing is
 		busy     bool   // the episode goes on
+		lacked   bool   // there was no capacity
 	}{
 		"answered": {
 			code: "OK", version: 2, compared: []string{"policy/2 begun", "policy/2 OK"}, recorded: true,
@@ -68,7 +69,7 @@ func TestHowRequestsEnd(t *testing.T) {
 			change: func(r *predict.Request) { r.EndOfEpisode = true },
 			code:   "OK", version: 2, compared: []string{"policy/2 begun", "policy/2 OK"}, recorded: true,
 		},
-		"refused at the gate": {run: errFull, code: "ResourceExhausted"},
+		"refused at the gate": {run: errFull, code: "ResourceExhausted", lacked: true},
 		"a message with a fault": {
 			change: func(r *predict.Request) {
 				r.Fault = &tensor.FieldError{
@@ -106,7 +107,7 @@ func TestHowRequestsEnd(t *testing.T) {
 			recorded: true, busy: true,
 		},
 		"expired": {
-			run: sharedsched.ErrExpired, code: "DeadlineExceeded", version: 2,
+			run: sharedsched.ErrExpired, code: "DeadlineExceeded", version: 2, lacked: true,
 			compared: []string{"policy/2 begun", "policy/2 DeadlineExceeded"}, recorded: true, busy: true,
 		},
 		"an answer that cannot be sent": {
@@ -152,7 +153,7 @@ func TestHowRequestsEnd(t *testing.T) {
 				t.Errorf("it ends with %v at %+v", err, at)
 			}
 			want := []predict.Event{{
-				Model: "policy", Version: c.version, Code: c.code, Ending: predict.EndingOf(c.code),
+				Model: "policy", Version: c.version, Code: c.code, Ending: predict.EndingOf(c.code), Lacked: c.lacked,
 				Step: predict.Step{Episode: req.Episode},
 			}}
 			if c.version != 0 {

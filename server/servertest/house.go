@@ -65,9 +65,7 @@ func New(t *testing.T, config server.Config) *House {
 	config.Scarce = func() bool { return true }
 	config.Logger = slog.New(slog.DiscardHandler)
 	if config.Load == nil {
-		config.Load = func() (sharedsched.Time, []sharedsched.DeviceLoad) {
-			return 0, []sharedsched.DeviceLoad{{Name: "cpu"}}
-		}
+		config.Load = Idle
 	}
 	h.Memory = NewMemory(t)
 	config.Memory = h.Memory
@@ -86,6 +84,11 @@ func New(t *testing.T, config server.Config) *House {
 	h.Conn = Dial(t, h.GRPC)
 	h.Predictions, h.Catalog = weftv1.NewPredictionServiceClient(h.Conn), weftv1.NewModelServiceClient(h.Conn)
 	return h
+}
+
+// Idle is the load of a device that has nothing to do.
+func Idle() (sharedsched.Time, []sharedsched.DeviceLoad) {
+	return 0, []sharedsched.DeviceLoad{{Name: "cpu"}}
 }
 
 // AdminOptions returns the options of a server for the admin listener. The test makes, registers and dials that server.

@@ -89,7 +89,7 @@ func TestClientsRetryByThemselves(t *testing.T) {
 			}}
 			h.Current.Store(servertest.PolicySnapshot())
 			g := grpc.NewServer()
-			server.New(server.Config{Logger: slog.New(slog.DiscardHandler)}, h, h).Register(g)
+			server.New(server.Config{Logger: slog.New(slog.DiscardHandler), Load: servertest.Idle}, h, h).Register(g)
 			client := weftv1.NewPredictionServiceClient(servertest.Dial(t, g, grpc.WithDefaultServiceConfig(retries)))
 			_, err := client.Predict(t.Context(), servertest.Observation(""))
 			if status.Code(err) != tt.code || asked.Load() != tt.asked {
