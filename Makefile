@@ -228,7 +228,7 @@ test-fleet: ## Check the dashboard and the alerts in deploy/ against the metrics
 	go test -C scripts/fleet $(UNVETTED) -count=1 -v .
 
 .PHONY: test-deploy
-test-deploy: ## Check the files for Kubernetes, Envoy and HAProxy in deploy/, against schemas and by those programs, which are fetched (skips what cannot be had; DEPLOY_REQUIRED=1 fails)
+test-deploy: setup build ## Check the files for Kubernetes, Envoy and HAProxy in deploy/, against schemas and by those programs, which are fetched (skips what cannot be had; DEPLOY_REQUIRED=1 fails)
 	scripts/deploy/run.sh
 
 .PHONY: fmt

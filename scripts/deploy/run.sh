@@ -50,10 +50,19 @@ kubernetes() {
 if "$here/../clients/environment.sh" "$folder/python" "$here/requirements.txt" deploy; then
   kubernetes
   envoy=$("$here/envoy.sh")
-  for file in deploy/envoy/*.yaml; do
+  # What weft place writes is a cluster for roster.yaml, which Envoy would read only once it runs.
+  REPLICAS=weft-0,weft-1 bin/weft place examples/models --roster REPLICAS --envoy "$folder/clusters.yaml" >/dev/null
+  sed --expression '1,2d' --expression 's/^- "@type".*/-/' --expression 's/^/  /' "$folder/clusters.yaml" |
+    sed '1i static_resources:\n  clusters:' >"$folder/cluster.yaml"
+  sed "s,/etc/weft,$folder,g" deploy/envoy/roster.yaml >"$folder/roster.yaml"
+  for file in deploy/envoy/[!r]*.yaml deploy/envoy/ring-hash.yaml; do
     refuses "$file" "retry_on grpc_health_check max_retries host_selection_retry_max_attempts" \
       "$envoy" --mode validate --log-level warning --config-path
   done
+  refuses "$folder/roster.yaml" "retry_on request_rules on_header_present" \
+    "$envoy" --mode validate --log-level warning --config-path
+  refuses "$folder/cluster.yaml" "list_as_any grpc_health_check max_retries" \
+    "$envoy" --mode validate --log-level warning --config-path
   echo "deploy: Envoy takes deploy/envoy"
 elif (($? != 3)); then # else it has said so
   failed=yes
