@@ -266,6 +266,13 @@ func TestRegistry(t *testing.T) {
 		}
 		s.turn = func(string) bool { return false }
 	}
+	for _, from := range []string{
+		"oci://reg/repo?password=hunter2", "s3://b?secret_access_key=hunter2", "azblob://b?sas=hunter2",
+	} {
+		if _, log, err := mirrored(t, t.TempDir(), from); err == nil || strings.Contains(log+err.Error(), "hunter2") {
+			t.Errorf("%s: %v\n%s", from, err, log)
+		}
+	}
 	bomb := gzipped(t, tarOf(t, "models/m/1/model.onnx", strings.Repeat("0", 3000)))
 	from := s.push(t, "bomb", "", layer(bomb, types.OCILayer, ""))
 	var log bytes.Buffer
