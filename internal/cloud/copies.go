@@ -35,7 +35,7 @@ type files map[string]Object
 func (f files) key() string {
 	sum := sha256.New()
 	for _, at := range slices.Sorted(maps.Keys(f)) {
-		fmt.Fprintf(sum, "%q %d %q\n", at, f[at].Size, f[at].Mark)
+		sum.Write(fmt.Appendf(nil, "%q %d %q\n", at, f[at].Size, f[at].Mark))
 	}
 	return hex.EncodeToString(sum.Sum(nil))
 }

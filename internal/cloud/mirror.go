@@ -66,7 +66,7 @@ type Mirror struct {
 
 const (
 	warmPatience = 500 * time.Millisecond // with a listing, at a start with versions in the cache
-	coldPatience = 30 * time.Second       // without, and later; and with a file of which nothing comes
+	coldPatience = 30 * time.Second       // without, and later; and with a file that does not go on
 	settle       = 3 * time.Second        // how long what changes later must look the same, as in directories
 	refusedFor   = time.Minute
 )

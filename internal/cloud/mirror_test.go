@@ -317,6 +317,27 @@ func TestWrongByte(t *testing.T) {
 	}
 }
 
+// TestWrongSettings: a model whose settings cannot be had stays as it was, since its versions would have others.
+func TestWrongSettings(t *testing.T) {
+	cut := func(*Object) string { return "a" }
+	source := &memory{files: two[1], wrong: map[string]func(*Object) string{"walker/model.yaml": cut}}
+	m, log, err := start(t, t.TempDir(), "s3://bucket", source)
+	want := map[string]string{"leg/model.yaml": "b: 1", "leg/7/model.onnx": "leg"}
+	if err != nil || !maps.Equal(content(t, m.Dir()), want) {
+		t.Fatal(err, log)
+	}
+	cache := t.TempDir()
+	if _, log, err = start(t, cache, "s3://bucket", &memory{files: two[0]}); err != nil {
+		t.Fatal(err, log)
+	}
+	m, log, err = start(t, cache, "s3://bucket", source)
+	maps.Copy(want, two[0])
+	delete(want, "arm/1/model.onnx")
+	if err != nil || !maps.Equal(content(t, m.Dir()), want) {
+		t.Error(err, content(t, m.Dir()), log)
+	}
+}
+
 // TestDamagedCache: a changed, missing or foreign file in the cache keeps its version from being served, or its
 // model if it is of the settings, until it is fetched again.
 func TestDamagedCache(t *testing.T) {
