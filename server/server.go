@@ -266,7 +266,7 @@ func (s *Server) Register(g *grpc.Server) {
 }
 
 // Web returns the protocols over HTTP: the Open Inference Protocol, TensorFlow Serving's and KServe's. Whatever is not
-// found is answered with the nearest call of theirs, or of those that are served elsewhere.
+// found is answered with the nearest call of theirs, or of what is served elsewhere.
 func (s *Server) Web(elsewhere ...string) *web.Mux {
 	mux := &web.Mux{Main: "POST /v1/models/{model}:predict"}
 	mux.Known(elsewhere...)

@@ -100,6 +100,10 @@ func (s *Settings) stage() (err error) {
 				if _, err := os.Stat(path); err != nil {
 					return fmt.Errorf("%w; --name %s needs a model file or model folder", err, s.Name)
 				}
+				if others, _ := filepath.Glob(filepath.Join(path, "*.onnx")); len(others) > 0 {
+					return fmt.Errorf("--name %s: %s has no model.onnx and no 1/model.onnx, but %s; name that file", s.Name, path,
+						filepath.Base(others[0]))
+				}
 			}
 			return fmt.Errorf("--name %s: expected one model file or model folder, got repositories, whose folders are the "+
 				"names", s.Name)

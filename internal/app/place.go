@@ -81,7 +81,7 @@ func printTable(t *roster.Table, out io.Writer) error {
 	fmt.Fprintln(w, "MODEL\tMEMORY\tCOPIES\tREPLICAS")
 	for i := range t.Models {
 		m := &t.Models[i]
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", m.Name, mebibytes(m.Size), len(m.On),
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", m.Name, about(m.Size), len(m.On),
 			cmp.Or(strings.Join(t.Names(m), ", "), "none: no room"))
 	}
 	if err := w.Flush(); err != nil {
@@ -91,9 +91,9 @@ func printTable(t *roster.Table, out io.Writer) error {
 	for r, replica := range t.Replicas {
 		left := "unbounded"
 		if room, bounded := t.Room(r); bounded {
-			left = mebibytes(room)
+			left = about(room)
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", replica.Name, len(t.ModelsOf(r)), mebibytes(t.Used[r]), left)
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", replica.Name, len(t.ModelsOf(r)), about(t.Used[r]), left)
 	}
 	return w.Flush()
 }

@@ -159,10 +159,20 @@ func noRoom(t *roster.Table, m *roster.Placed) string {
 		steps = " and what its steps need"
 	}
 	return fmt.Sprintf("it needs %s%s, and the most room is %s on %s; give replicas more memory, add one, or lower copies",
-		mebibytes(m.Size), steps, mebibytes(max(0, most)), at)
+		about(m.Size), steps, about(max(0, most)), at)
 }
 
-func mebibytes(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }
+// about gives a number of bytes with one decimal, in the unit that suits it.
+func about(bytes int64) string {
+	unit, name := config.KiB, "KiB"
+	switch {
+	case bytes >= int64(config.GiB):
+		unit, name = config.GiB, "GiB"
+	case bytes >= int64(config.MiB):
+		unit, name = config.MiB, "MiB"
+	}
+	return fmt.Sprintf("%.1f %s", float64(bytes)/float64(unit), name)
+}
 
 // elsewhere counts the models of a listing that other replicas have.
 func elsewhere(l modelrepo.Listing) (n int) {
