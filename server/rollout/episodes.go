@@ -347,7 +347,9 @@ func (r *run) count(e *episode) {
 func (r *run) report(id uint64, side int, outcome float64, tables []string, by string, now time.Time) {
 	v := &r.evidence
 	e := r.episodes[id]
-	if e != nil && (e.side != side || slices.ContainsFunc(tables, func(table string) bool { return table != e.table })) {
+	other := func(table string) bool { return table != e.table }
+	// Nobody leaves out what another has reported: they could pick the episodes that count.
+	if e != nil && (!e.reported || by == e.by) && (e.side != side || slices.ContainsFunc(tables, other)) {
 		e.leave()
 	}
 	switch {

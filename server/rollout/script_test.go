@@ -25,7 +25,7 @@ import (
 //	                 more, and so for as many seconds
 //	ask e 2          a request of an episode to a version, with the draw of the one before: redraw e 2
 //	keep e 2 1m      one every five seconds                   report e REWARD [by X]    another e
-//	left e 2         its next request goes to version 1       saw e 2 REWARD t u        a report with the tables t and u
+//	left e 2         its next request goes to version 1       saw e 2 REWARD t u [by X]  a report with the tables t and u
 //	faults N 2       requests without an episode              shadow N of 2 [agrees] [episode e]
 //	put 2 loading | gone    refuse [full]    divide           the host's versions, its refusal, and traffic by another
 //	state, traffic, check NAME, episodes, outcome, summary, log, kept, history    what is known of it
@@ -111,7 +111,11 @@ func (p *player) do(words []string) string {
 		p.Begun("m", 3-version, Beginning{Episode: rest[0], Draw: 1, At: time.Now(), Left: version})
 	case "saw":
 		reward, _ := strconv.ParseFloat(rest[2], 64)
-		p.Report("m", rest[0], version, map[string]float64{"reward": reward}, words[4:], "")
+		tables, by := words[4:], ""
+		if i := slices.Index(tables, "by"); i >= 0 {
+			tables, by = tables[:i], tables[i+1]
+		}
+		p.Report("m", rest[0], version, map[string]float64{"reward": reward}, tables, by)
 		p.reported(rest[0])
 	case "another": // outcome than the one that decides
 		p.Report("m", rest[0], 2, map[string]float64{"success": 1}, nil, "")
