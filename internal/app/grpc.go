@@ -37,15 +37,19 @@ func grpcOptions(s *config.Server, memory tensor.Memory) []grpc.ServerOption {
 // does not read, need all of it.
 const farewell = time.Second
 
-// lameDuck is how long a server that is told to stop answers as before, by itself, within a drain timeout.
+// lameDuck is how long a server that is told to stop answers as before, by itself, within a drain timeout. One that was
+// reloaded may be no longer than --lame-duck, which needs a restart: time must be left to answer what was accepted.
 func (a *App) lameDuck(drain time.Duration) time.Duration {
+	wait := 5 * time.Second
 	switch {
-	case a.LameDuck != config.AutoPeriod:
+	case a.LameDuck != config.AutoPeriod && time.Duration(a.LameDuck) < drain:
 		return time.Duration(a.LameDuck)
+	case a.LameDuck != config.AutoPeriod:
+		wait = time.Duration(a.LameDuck)
 	case a.terminal:
 		return 0
 	}
-	return min(5*time.Second, drain/2)
+	return min(wait, drain/2)
 }
 
 // lameDuckPart is the first thing that stops, of a server that was ready: health says that it does not serve, and

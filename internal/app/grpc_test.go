@@ -105,6 +105,7 @@ func TestLameDuck(t *testing.T) {
 			log := slog.New(slog.DiscardHandler)
 			s := &assembly{App: &App{}, edge: h.Server, log: log}
 			s.LameDuck = config.Period(c.wait)
+			s.drain.Store(int64(time.Minute))
 			web := h.Web()
 			const moment = time.Millisecond
 			ask := func() int {
@@ -164,6 +165,28 @@ func TestLameDuck(t *testing.T) {
 				t.Errorf("%+v: the watch ends with %v", c, err)
 			}
 		})
+	}
+}
+
+// TestLameDuckEndsWithinTheDrainTimeout, also where that was reloaded since, and is shorter.
+func TestLameDuckEndsWithinTheDrainTimeout(t *testing.T) {
+	for _, c := range []struct {
+		duck, drain, want time.Duration
+		terminal          bool
+	}{
+		{duck: 10 * time.Second, drain: 30 * time.Second, want: 10 * time.Second, terminal: true},
+		{duck: 10 * time.Second, drain: 10 * time.Second, want: 5 * time.Second},
+		{duck: 10 * time.Second, drain: 3 * time.Second, want: 1500 * time.Millisecond},
+		{duck: 0, drain: 0, want: 0},
+		{duck: time.Duration(config.AutoPeriod), drain: 30 * time.Second, want: 5 * time.Second},
+		{duck: time.Duration(config.AutoPeriod), drain: 3 * time.Second, want: 1500 * time.Millisecond},
+		{duck: time.Duration(config.AutoPeriod), drain: 30 * time.Second, want: 0, terminal: true},
+	} {
+		a := &App{terminal: c.terminal}
+		a.LameDuck = config.Period(c.duck)
+		if got := a.lameDuck(c.drain); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
 	}
 }
 
