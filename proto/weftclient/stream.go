@@ -27,7 +27,8 @@ type Stream struct {
 	open     func() (stream, error)
 	over     <-chan struct{} // closed when the context ends
 	attempts int
-	tries    int // how often it was opened since the latest answer; used by Recv only
+	tries    int       // how often it was opened since the latest answer, or since one lived long; used by Recv only
+	opened   time.Time // the one that lives; used by Recv only
 
 	sending sync.Mutex // held while requests are sent; also from the end of a stream until the next one has what it gets
 
@@ -71,7 +72,7 @@ func (c *Client) PredictStream(ctx context.Context, options ...grpc.CallOption) 
 			opened, err := c.predictions.PredictStream(ctx, options...)
 			return opened, errorOf(err)
 		},
-		over: ctx.Done(), attempts: c.attempts,
+		over: ctx.Done(), attempts: c.attempts, opened: time.Now(),
 	}
 	var err error
 	if s.now, err = s.open(); err != nil {
@@ -173,6 +174,10 @@ func (s *Stream) again(err error) error {
 // reopen opens another stream: at once, and then at growing intervals where no server is there. The error is the
 // latest, or why the stream before has ended.
 func (s *Stream) reopen(err error) (stream, error) {
+	// A server had it, which did not stop just then. There need not have been anything to answer.
+	if time.Since(s.opened) > mostWait {
+		s.tries = 0
+	}
 	for wait := leastWait; s.tries < s.attempts-1; wait = min(2*wait, mostWait) {
 		if s.tries++; s.tries > 1 {
 			select {
@@ -182,6 +187,7 @@ func (s *Stream) reopen(err error) (stream, error) {
 		}
 		next, failed := s.open()
 		if failed == nil {
+			s.opened = time.Now()
 			return next, nil
 		}
 		if err = failed; status.Code(err) != codes.Unavailable {

@@ -183,6 +183,47 @@ func TestStreamOpensAgain(t *testing.T) {
 	})
 }
 
+// TestIdleStreamOutlivesItsServers: servers are replaced, minutes apart, while a stream has nothing to send.
+func TestIdleStreamOutlivesItsServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var now atomic.Pointer[bufconn.Listener]
+		start := func() *house {
+			h, listener := newHouse(nil), bufconn.Listen(1<<20)
+			t.Cleanup(h.serve(listener, server.Config{}))
+			now.Store(listener)
+			return h
+		}
+		old := start()
+		client, err := weftclient.New("passthrough:///houses", weftclient.WithDialOptions(grpc.WithContextDialer(
+			func(ctx context.Context, _ string) (net.Conn, error) { return now.Load().DialContext(ctx) })))
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream, err := client.PredictStream(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			for range 8 {
+				time.Sleep(time.Minute)
+				before := old
+				old = start()
+				before.leave()
+			}
+			time.Sleep(time.Minute)
+			if err := stream.Send(streamRequest("a")); err != nil {
+				t.Error(err)
+			}
+		}()
+		if answer, err := stream.Recv(); err != nil || answer.ID != "a" || answer.Err != nil {
+			t.Errorf("%+v, %v", answer, err)
+		}
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestStreamWithoutAServer: a stream that cannot be opened again ends with the reason.
 func TestStreamWithoutAServer(t *testing.T) {
 	for attempts, want := range map[int]string{1: "draining", 3: "connection error"} {
