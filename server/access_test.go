@@ -406,6 +406,10 @@ func TestHiddenLikeAbsent(t *testing.T) {
 func TestHealthIsShownToWhoSees(t *testing.T) {
 	control := servertest.NewControl(t, policyOf([]person{{name: "sees", models: "policy", has: []string{"predict"}}}))
 	h, _, _ := guarded(t, control)
+	h.Current.Store(servertest.SnapshotOf(9, &catalog.Model{
+		Name: "policy", Versions: []*catalog.Version{servertest.PolicyVersion(1, catalog.Ready)},
+	}))
+	h.ModelsChanged()
 	for name, want := range map[string]map[string]string{
 		"sees":       {"": "SERVING", "ready": "SERVING", "live": "SERVING", "policy": "SERVING", "walker": "NotFound", "nonesuch": "NotFound"},
 		"a stranger": {"": "SERVING", "ready": "SERVING", "live": "SERVING", "policy": "NotFound", "walker": "NotFound", "nonesuch": "NotFound"},

@@ -173,15 +173,23 @@ func (h *modelHealth) count(s modelStatus, by int) {
 	}
 }
 
-// gathers reports whether a version that the traffic leads to is being loaded. Its episodes go to other versions until
-// then, and on another server they do not.
+// gathers reports whether a version that the traffic leads to is being loaded: without a split the newest. Its episodes
+// go to other versions until then, and on another server they do not.
 func gathers(m *catalog.Model) bool {
 	loads := func(number int64) bool {
 		v := m.Version(number)
 		return v != nil && v.State == catalog.Loading
 	}
-	return slices.ContainsFunc(m.TrafficWaitsFor, loads) || m.Traffic != nil &&
-		slices.ContainsFunc(m.Traffic.Split, func(s catalog.Slot) bool { return s.Weight > 0 && loads(s.Version) })
+	if slices.ContainsFunc(m.TrafficWaitsFor, loads) {
+		return true
+	}
+	if m.Traffic != nil && len(m.Traffic.Split) > 0 {
+		return slices.ContainsFunc(m.Traffic.Split, func(s catalog.Slot) bool { return s.Weight > 0 && loads(s.Version) })
+	}
+	newest := m.Newest()
+	return newest != nil && slices.ContainsFunc(m.Versions, func(v *catalog.Version) bool {
+		return v.Number > newest.Number && v.State == catalog.Loading && !v.StepOnly && !m.WasRolledBack(v.Number)
+	})
 }
 
 // isLoading reports whether a version of a model is being loaded, and whether readiness waits for one that is: it does
