@@ -9,7 +9,7 @@ import (
 
 // envoyHead is what a cluster has beside its endpoints. Its requests go to the endpoints that have the model of the
 // dynamic metadata envoy.lb, and without such metadata to any. Among these the one with fewer open requests gets the
-// next: Envoy 1.40 ends with a segmentation fault where its weighted round robin by load reports stands within a subset.
+// next: Envoy 1.40 ends with a segmentation fault where its weighted round robin stands within a subset.
 //
 //go:embed cluster.yaml
 var envoyHead string
