@@ -7,6 +7,8 @@ FROM golang@sha256:9fdc884aacc3bec89b20ffc69f4bb369c78210e3e4f600387b5128b12c199
 COPY --from=npm /usr/local /opt/node
 ENV PATH=$PATH:/opt/node/bin
 WORKDIR /src
+# --build-arg GOFLAGS=-tags=cloud: with models from s3://, gs://, azblob:// and oci://.
+ARG GOFLAGS=
 COPY . .
 RUN make setup build && go run ./scripts/sbom --texts >bin/THIRD_PARTY.txt
 
