@@ -85,6 +85,7 @@ lab: setup build ## All of the laboratory, nightly and before a release: its tes
 	$(MAKE) race EVERY=1
 	WEFT_LONG=1 WEFT_VERDICTS=1,60,200 WEFT_PLANTED=1,200 WEFT_STRUCTURE_SEARCH=1,2000 go test $(UNVETTED) -timeout 3h ./...
 	$(MAKE) test-cloud
+	$(MAKE) test-cluster
 	$(MAKE) sim
 	$(MAKE) fuzz-live
 	$(MAKE) fuzz-live ARGS=--names
@@ -230,6 +231,10 @@ test-fleet: ## Check the dashboard and the alerts in deploy/ against the metrics
 .PHONY: test-deploy
 test-deploy: setup build ## Check the files for Kubernetes, Envoy and HAProxy in deploy/, against schemas and by those programs, which are fetched (skips what cannot be had; DEPLOY_REQUIRED=1 fails)
 	scripts/deploy/run.sh
+
+.PHONY: test-cluster
+test-cluster: ## Apply deploy/kubernetes to a real API server, and compare what KServe's controller makes of it with golden files (the first time it compiles both, for a quarter of an hour; skips what cannot be had; DEPLOY_REQUIRED=1 fails; ARGS=--update writes the files)
+	tools/lab/cluster/run.sh $(ARGS)
 
 .PHONY: fmt
 fmt: $(TOOLS)/golangci-lint $(BUF) ## Format the Go and protocol sources
