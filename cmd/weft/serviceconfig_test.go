@@ -52,7 +52,7 @@ func newReplica(t *testing.T, cost time.Duration) *replica {
 	r := &replica{cost: cost, began: time.Now(), device: make(chan struct{}, 1), listener: bufconn.Listen(1 << 20)}
 	r.House = servertest.New(t, server.Config{Load: r.load})
 	r.Run = r.run
-	r.ModelsChanged()
+	r.Begin()
 	go r.Load().Watch(t.Context())
 	go func() { _ = r.GRPC.Serve(r.listener) }() // ends with the server, which the house stops
 	return r

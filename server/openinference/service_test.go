@@ -376,7 +376,7 @@ func TestFacts(t *testing.T) {
 		if ready, err := client.ServerReady(ctx, &inference.ServerReadyRequest{}); err != nil || ready.GetReady() != want {
 			t.Errorf("ready: %v, %v, want %v", ready, err, want)
 		}
-		h.ModelsChanged()
+		h.Begin()
 	}
 	for version, want := range map[string]bool{"": true, "1": true, "3": false, "4": false} {
 		ready, err := client.ModelReady(ctx, &inference.ModelReadyRequest{Name: "policy", Version: version})

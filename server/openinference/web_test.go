@@ -191,7 +191,7 @@ func TestWebTypes(t *testing.T) {
 // TestWebPages: what is said of the server and of models, and how much it is said with.
 func TestWebPages(t *testing.T) {
 	h := servertest.New(t, server.Config{Release: "v9"})
-	h.ModelsChanged()
+	h.Begin()
 	for path, want := range map[string]string{
 		"GET /v2":                                       `200 {"extensions":[`,
 		"GET /v2/health/live":                           `200 {"live":true} `,

@@ -86,6 +86,16 @@ func New(t *testing.T, config server.Config) *House {
 	return h
 }
 
+// Begin has the server become ready with version 1 of policy. Then the others come.
+func (h *House) Begin() {
+	h.Current.Store(SnapshotOf(1, &catalog.Model{
+		Name: "policy", Versions: []*catalog.Version{PolicyVersion(1, catalog.Ready)},
+	}))
+	h.ModelsChanged()
+	h.Current.Store(PolicySnapshot())
+	h.ModelsChanged()
+}
+
 // Idle is the load of a device that has nothing to do.
 func Idle() (sharedsched.Time, []sharedsched.DeviceLoad) {
 	return 0, []sharedsched.DeviceLoad{{Name: "cpu"}}
