@@ -129,7 +129,7 @@ attack: setup build ## Attack a server, and measure what that costs it and hones
 	bin/attack --weft bin/weft --out docs/bench/attacks.md $(ARGS)
 
 .PHONY: replicas
-replicas: setup build ## Run several servers behind gRPC's balancing, Envoy and HAProxy, replace and kill them, and judge what callers see; writes docs/bench/replicas.md in 45 minutes (ARGS=--quick: two; skips balancers that cannot be had; DEPLOY_REQUIRED=1 fails)
+replicas: setup build ## Run several servers behind gRPC's balancing, Envoy and HAProxy, replace and kill them, and judge what callers see; writes docs/bench/replicas.md (ARGS=--quick: two minutes, writes nothing; skips balancers that cannot be had; DEPLOY_REQUIRED=1 fails)
 	$(LAB) ./replicas
 	envoy=$$(scripts/deploy/envoy.sh) || [[ $$? == 3 ]]; haproxy=$$(scripts/deploy/haproxy.sh) || [[ $$? == 3 ]]; \
 	bin/replicas --weft bin/weft --envoy "$$envoy" --haproxy "$$haproxy" --out docs/bench/replicas.md $(ARGS)

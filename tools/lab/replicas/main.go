@@ -22,7 +22,7 @@ func main() { harness.Main("replicas", run) }
 func run(ctx context.Context, args []string, o harness.Output) error {
 	var line runCommand
 	command, err := harness.Parse(ctx, "replicas", "Start several Weft servers, balance calls between them, replace and "+
-		"kill servers, and judge what callers see. A full run takes about 45 minutes, --quick two.", &line, args, o)
+		"kill servers, and judge what callers see. A run with --quick takes two minutes.", &line, args, o)
 	if err != nil {
 		return err
 	}
