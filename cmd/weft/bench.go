@@ -26,7 +26,7 @@ func (benchCommand) Help() string {
 
 Requests come from a number of callers (--callers; 8 where nothing is said), or at a rate that does not depend on the
 answers (--rate). In the latter case each latency counts from the moment at which the request was due, so that a server
-that stalls shows. docs/BENCHMARKING.md explains the figures.
+that stalls shows. docs/operations/benchmarking.md explains the figures.
 
 Ctrl-C ends the run with a report of what was measured; a second one ends the program.`
 }

@@ -1,6 +1,6 @@
 """Prints when somebody speaks in a WAV file of 16 kHz: vad.py FILE [ADDRESS].
 
-A server of Silero VAD keeps its state, so that a stream carries nothing but audio. docs/EPISODES.md says how to
+A server of Silero VAD keeps its state, so that a stream carries nothing but audio. docs/how-to/episodes.md says how to
 serve it.
 """
 

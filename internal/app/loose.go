@@ -233,7 +233,7 @@ func looseAt(path string) (_ *looseModel, folder string, err error) {
 	case missing && filepath.Ext(path) == filepath.Ext(modelrepo.ModelFile):
 		return nil, "", fmt.Errorf("%s: no such file", path)
 	case missing && pythonApp.MatchString(path):
-		return nil, "", fmt.Errorf("%s: Weft runs ONNX models, not Python: docs/PRE_AND_POSTPROCESSING.md", path)
+		return nil, "", fmt.Errorf("%s: Weft runs ONNX models, not Python: docs/how-to/pre-and-postprocessing.md", path)
 	case err != nil:
 		return nil, "", nil //nolint:nilerr // modelrepo says it
 	}
@@ -250,7 +250,7 @@ func looseAt(path string) (_ *looseModel, folder string, err error) {
 		}
 		if filepath.Ext(path) != filepath.Ext(modelrepo.ModelFile) {
 			return nil, "", fmt.Errorf("%s is a file, but no model of ONNX by its name; export the model to NAME.onnx "+
-				"(docs/PYTHON_POLICIES.md), or name a repository", path)
+				"(docs/quickstart/python-policy.md), or name a repository", path)
 		}
 		name, number := strings.TrimSuffix(filepath.Base(abs), filepath.Ext(abs)), int64(0)
 		if name+filepath.Ext(abs) == modelrepo.ModelFile {

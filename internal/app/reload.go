@@ -15,7 +15,7 @@ import (
 )
 
 // reloadPart reloads at each SIGHUP: the settings file, the access file, the certificates and the repositories. apply
-// lists the settings that may change at run time; docs/CONFIGURATION.md must say the same.
+// lists the settings that may change at run time; docs/reference/configuration.md must say the same.
 func (s *assembly) reloadPart(edge *server.Server, models *host.Host, ask chan time.Duration, log *slog.Logger,
 ) lifecycle.Part {
 	a := s.App

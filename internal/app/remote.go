@@ -35,7 +35,7 @@ func (s *Settings) copyRemote(ctx context.Context, log *slog.Logger) error {
 		}
 		if s.OpenMirror == nil {
 			return fmt.Errorf("%s: this program is built without buckets and registries; build one with `go build -tags cloud "+
-				"./cmd/weft` (docs/REPOSITORIES.md), or serve a directory", remoteURL.FindString(at))
+				"./cmd/weft` (docs/how-to/remote-repositories.md), or serve a directory", remoteURL.FindString(at))
 		}
 		cache := s.Cache
 		if cache == "auto" {

@@ -13,7 +13,7 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
-// These are behaviours of other servers that docs/MIGRATING.md maps to ours and that only the whole program shows.
+// These are behaviours of other servers that docs/migrate/README.md maps to ours and that only the whole program shows.
 
 // TestSignalsDrain: at either signal requests that are held for a batch timeout far away are executed, in one batch,
 // and answered.

@@ -15,7 +15,7 @@ import (
 )
 
 // eventsPage lists the events of the log.
-const eventsPage = "docs/LOGS.md"
+const eventsPage = "docs/reference/events.md"
 
 // maxMessage bounds a message, in characters: it is a phrase, and all further facts are attributes.
 const maxMessage = 60

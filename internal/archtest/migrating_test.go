@@ -12,7 +12,7 @@ import (
 	"testing/fstest"
 )
 
-const migratingPage = "docs/MIGRATING.md"
+const migratingPage = "docs/migrate/README.md"
 
 // stated is a test that the page names: `FILE: TEST`, where FILE is the end of a Go file's path and TEST a function in
 // it, or FILE is a file of scenarios or a script, and TEST how one of its comments begins.

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -22,12 +23,19 @@ var (
 	heading  = regexp.MustCompile(`^#{1,6} `)
 )
 
-// pages wants every paragraph and list item of the pages in the root and of docs/*.md to be short. Code fences,
-// tables and headings are not counted. A line that is wider than a page counts as the lines that it fills.
+// pages wants every paragraph and list item of the pages in the root and in docs to be short, except reports of
+// programs (docs/bench, docs/sim). Code fences, tables and headings are not counted. A line that is wider than a page
+// counts as the lines that it fills.
 func pages(root fs.FS) []string {
-	names, err := fs.Glob(root, "docs/*.md")
-	if err != nil {
-		return []string{err.Error()}
+	var names []string
+	for _, pattern := range []string{"docs/*.md", "docs/*/*.md"} {
+		found, err := fs.Glob(root, pattern)
+		if err != nil {
+			return []string{err.Error()}
+		}
+		names = append(names, slices.DeleteFunc(found, func(name string) bool {
+			return strings.HasPrefix(name, "docs/bench/") || strings.HasPrefix(name, "docs/sim/")
+		})...)
 	}
 	var complaints []string
 	for _, name := range append([]string{"README.md", "CONTRIBUTING.md", "SECURITY.md"}, names...) {

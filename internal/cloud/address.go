@@ -28,7 +28,7 @@ func parse(from, name string) (a address, err error) {
 	}
 	if query, err := url.QueryUnescape(a.RawQuery); err != nil || a.User != nil || strings.Contains(query, "@") {
 		return a, fmt.Errorf("%s: the URL names a user, or its parameters cannot be read; name no credentials here: they "+
-			"come from where the SDK of the service looks for them (docs/REPOSITORIES.md)", a)
+			"come from where the SDK of the service looks for them (docs/how-to/remote-repositories.md)", a)
 	}
 	return a, nil
 }

@@ -106,7 +106,7 @@ func open(ctx context.Context, from string, c Config, dial func(context.Context,
 	case err == nil:
 	case m.versions() == 0:
 		return nil, fmt.Errorf("%s: %s; its copy, %s, has no version either: see that the source answers and that its SDK "+
-			"finds credentials (docs/REPOSITORIES.md), or serve a directory", m, show(err), m.home)
+			"finds credentials (docs/how-to/remote-repositories.md), or serve a directory", m, show(err), m.home)
 	default:
 		m.tellOffline(err)
 	}

@@ -54,14 +54,14 @@ func (s *Server) opened() (why, remedy string) {
 		return "", ""
 	case s.Access != "":
 		return "tokens would travel in the clear, because there is no TLS",
-			"serve TLS with tls-cert and tls-key (docs/TLS.md)"
+			"serve TLS with tls-cert and tls-key (docs/how-to/tls.md)"
 	case s.asksCallers():
 		return "callers need no identity, because tls-client-auth is optional",
-			"set tls-client-auth to require, or access (docs/ACCESS.md)"
+			"set tls-client-auth to require, or access (docs/how-to/access.md)"
 	case s.TLS():
-		return "callers need no identity", "set tls-client-ca (docs/TLS.md) or access (docs/ACCESS.md)"
+		return "callers need no identity", "set tls-client-ca (docs/how-to/tls.md) or access (docs/how-to/access.md)"
 	}
-	return "callers need no identity", "serve TLS with tls-cert, tls-key and tls-client-ca (docs/TLS.md)"
+	return "callers need no identity", "serve TLS with tls-cert, tls-key and tls-client-ca (docs/how-to/tls.md)"
 }
 
 // checkDoors finds open addresses that the operator has not allowed by insecure.

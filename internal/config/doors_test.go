@@ -27,7 +27,7 @@ func TestDoors(t *testing.T) {
 		{"insecure", func(s *config.Server) { s.Listen, s.Insecure = ":9000", true }, ""},
 		{
 			"TLS alone", func(s *config.Server) { s.Listen, s.TLSCert, s.TLSKey = ":9000", "c", "k" },
-			"need no identity; set tls-client-ca (docs/TLS.md) or access (docs/ACCESS.md), listen on",
+			"need no identity; set tls-client-ca (docs/how-to/tls.md) or access (docs/how-to/access.md), listen on",
 		},
 		{"mTLS", func(s *config.Server) { s.Listen, s.TLSCert, s.TLSKey, s.TLSClientCA = ":9000", "c", "k", "a" }, ""},
 		{"optional", func(s *config.Server) {

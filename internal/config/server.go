@@ -43,7 +43,7 @@ type Server struct {
 	TLSDev bool `yaml:"tls-dev" name:"tls-dev" group:"TLS and access:" help:"Certificates that are made for this machine."`
 	// Insecure lets addresses beyond this machine serve anybody who reaches them.
 	Insecure bool `yaml:"insecure" name:"insecure" group:"TLS and access:" help:"Listen beyond this machine without identities."`
-	// Access is a YAML file that says who may do what, see docs/ACCESS.md; empty: everybody may do everything.
+	// Access is a YAML file that says who may do what, see docs/how-to/access.md; empty: everybody may do everything.
 	Access string `yaml:"access,omitempty" name:"access" default:"" placeholder:"FILE" group:"TLS and access:" help:"YAML file that says who may do what."`
 	// HTTPHosts are the names, without a port, by which callers reach the HTTP address. On loopback they count beside
 	// localhost and its addresses; elsewhere requests to other names are refused if there are any.

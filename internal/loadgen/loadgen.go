@@ -129,7 +129,7 @@ func (f *form) write(r *Report) (err error) {
 	return f.as(r, f.into)
 }
 
-// json writes the report as docs/BENCHMARKING.md describes it.
+// json writes the report as docs/operations/benchmarking.md describes it.
 func (r *Report) json(to io.Writer) error {
 	encoder := json.NewEncoder(to)
 	encoder.SetIndent("", "  ")

@@ -10,7 +10,7 @@ import (
 // schema is the version of the JSON form of a Report. Fields are added without a new one.
 const schema = 1
 
-// Report is what a run measured; docs/BENCHMARKING.md describes its fields.
+// Report is what a run measured; docs/operations/benchmarking.md describes its fields.
 type Report struct {
 	Schema      int            `json:"schema"`
 	Target      string         `json:"target"`

@@ -16,9 +16,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestDocumentedSchema wants docs/BENCHMARKING.md to have every field of the JSON form.
+// TestDocumentedSchema wants docs/operations/benchmarking.md to have every field of the JSON form.
 func TestDocumentedSchema(t *testing.T) {
-	page, err := os.ReadFile("../../docs/BENCHMARKING.md")
+	page, err := os.ReadFile("../../docs/operations/benchmarking.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestDocumentedSchema(t *testing.T) {
 		for field := range of.Fields() {
 			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 			if name == "" || !bytes.Contains(page, []byte("`"+name+"`")) {
-				t.Errorf("%v.%s: docs/BENCHMARKING.md has no `%s`", of, field.Name, name)
+				t.Errorf("%v.%s: docs/operations/benchmarking.md has no `%s`", of, field.Name, name)
 			}
 			visit(field.Type)
 		}

@@ -66,7 +66,7 @@ func TestVersionsThatAreGoneLeaveThePage(t *testing.T) {
 			t.Errorf("a version that returned has %q batches, want those from before, too", got)
 		}
 		const ended = "weft_requests_total{code=OK,method=Predict,model=walker,version=3}"
-		if got := values(t, tel)[ended]; got != "1" { // as docs/METRICS.md has it
+		if got := values(t, tel)[ended]; got != "1" { // as docs/reference/metrics.md has it
 			t.Errorf("a version that returned has %q requests that ended, want those since", got)
 		}
 

@@ -24,7 +24,7 @@ import (
 )
 
 // excepted is all that linters may say of the page. Dashboards of other servers of the kind have both
-// names; what they say is also there in seconds. See docs/METRICS.md.
+// names; what they say is also there in seconds. See docs/reference/metrics.md.
 var excepted = []string{
 	"weft_batch_cost_per_flush_ms metric names should not contain abbreviated units",
 	"weft_fairness_lag_ms metric names should not contain abbreviated units",

@@ -325,7 +325,7 @@ func TestEveryMetricIsInTheDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	docs, err := os.ReadFile("../../docs/METRICS.md")
+	docs, err := os.ReadFile("../../docs/reference/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -345,7 +345,7 @@ func TestEveryMetricIsInTheDocs(t *testing.T) {
 	}
 	slices.Sort(got)
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("docs/METRICS.md lists others than there are (-want +got):\n%s", diff)
+		t.Errorf("docs/reference/metrics.md lists others than there are (-want +got):\n%s", diff)
 	}
 }
 

@@ -128,9 +128,9 @@ func TestOnce(t *testing.T) {
 	})
 }
 
-// TestPage: docs/TOP.md shows the screen as it is, and names each field of the JSON.
+// TestPage: docs/operations/watch.md shows the screen as it is, and names each field of the JSON.
 func TestPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/TOP.md")
+	page, err := os.ReadFile("../../docs/operations/watch.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(page), string(weave)) {
-		t.Error("docs/TOP.md shows another screen than testdata/weave.txt")
+		t.Error("docs/operations/watch.md shows another screen than testdata/weave.txt")
 	}
 	report, err := os.ReadFile("testdata/once.json")
 	if err != nil {
@@ -149,7 +149,7 @@ func TestPage(t *testing.T) {
 		name := field[1]
 		if !strings.Contains(string(page), "`"+name+"`") && !strings.Contains(string(page), "`"+name+"[]`") &&
 			!strings.Contains(string(page), "."+name+"`") && !slices.Contains([]string{"pick", "rank", "walk"}, name) {
-			t.Errorf("docs/TOP.md does not name the field %s", name)
+			t.Errorf("docs/operations/watch.md does not name the field %s", name)
 		}
 	}
 }

@@ -360,7 +360,7 @@ func mistaken(file io.ReaderAt) error {
 	head := make([]byte, 64)
 	n, _ := file.ReadAt(head, 0)
 	head = head[:n]
-	const export = "export the model to ONNX, as docs/PYTHON_POLICIES.md shows"
+	const export = "export the model to ONNX, as docs/quickstart/python-policy.md shows"
 	for _, known := range []struct {
 		at         int
 		magic      string

@@ -47,7 +47,7 @@ var without = map[string]string{
 		"CUDA graphs are captured for batch sizes, whatever the other dimensions: set onnx.cuda_graphs and " +
 		"batching.allowed_batch_sizes",
 	"optimization.execution_accelerators.*": "" +
-		"Weft has the providers cuda, tensorrt, openvino and coreml, with the options that docs/CUDA.md lists: set " +
+		"Weft has the providers cuda, tensorrt, openvino and coreml, with the options that docs/install/gpu.md lists: set " +
 		"onnx.providers, and leave the others to ONNX Runtime",
 	"optimization.input_pinned_memory": "" +
 		"it is of CUDA devices, and the model asks for none: set onnx.providers and onnx.pin_buffers",

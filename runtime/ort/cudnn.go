@@ -50,6 +50,6 @@ func checkCuDNN(p placement) error {
 		faults = append(faults, C.GoString(C.dlerror()))
 	}
 	return fmt.Errorf("the model needs NVIDIA's cuDNN for %s, and it is not found (%s): it must lie where the system "+
-		"looks, such as a folder in LD_LIBRARY_PATH; docs/CUDA.md tells where to get it", strings.Join(need, ", "),
+		"looks, such as a folder in LD_LIBRARY_PATH; docs/install/gpu.md tells where to get it", strings.Join(need, ", "),
 		strings.Join(faults, "; "))
 }

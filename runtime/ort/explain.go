@@ -65,7 +65,7 @@ func explain(err error) error {
 
 const otherLibrary = "name an ONNX Runtime library that was built for it with --onnxruntime-lib or " +
 	"WEFT_ONNXRUNTIME_LIB; " +
-	"docs/CUDA.md tells where to get one for NVIDIA's GPUs"
+	"docs/install/gpu.md tells where to get one for NVIDIA's GPUs"
 
 // explainLoad distinguishes a missing library of a provider from a missing library that this one needs in turn, since
 // each is mended in another way.
@@ -86,11 +86,11 @@ func explainLoad(provider, fault string) error {
 	case strings.Contains(filepath.Base(provider), TensorRT):
 		return fmt.Errorf("%s needs %s, which is not found: it needs NVIDIA's TensorRT and CUDA libraries of the "+
 			"releases that it was built for "+
-			"where the system looks, such as a folder in LD_LIBRARY_PATH; docs/CUDA.md tells of them", provider, m[1])
+			"where the system looks, such as a folder in LD_LIBRARY_PATH; docs/install/gpu.md tells of them", provider, m[1])
 	case strings.Contains(filepath.Base(provider), CUDA):
 		return fmt.Errorf("%s needs %s, which is not found: it needs NVIDIA's CUDA libraries of the release that it "+
 			"was built for "+
-			"where the system looks, such as a folder in LD_LIBRARY_PATH; docs/CUDA.md tells which, and where to get "+
+			"where the system looks, such as a folder in LD_LIBRARY_PATH; docs/install/gpu.md tells which, and where to get "+
 			"them", provider, m[1])
 	}
 	return fmt.Errorf("%s needs %s, which is not found: install it where the system looks, such as a folder in "+

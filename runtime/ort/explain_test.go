@@ -19,7 +19,7 @@ func TestExplain(t *testing.T) {
 		"[ONNXRuntimeError] : 1 : FAIL : Failed to load library /opt/ort/libonnxruntime_providers_cuda.so with error: "
 	const other = "name an ONNX Runtime library that was built for it with --onnxruntime-lib or " +
 		"WEFT_ONNXRUNTIME_LIB; " +
-		"docs/CUDA.md tells where to get one for NVIDIA's GPUs"
+		"docs/install/gpu.md tells where to get one for NVIDIA's GPUs"
 	tensorRT := strings.Replace(load, "_cuda.so", "_tensorrt.so", 1)
 	for text, want := range map[string]string{
 		load + "/opt/ort/libonnxruntime_providers_cuda.so: cannot open shared object file: No such file or directory": "/opt/ort/libonnxruntime_providers_cuda.so is missing: " +
@@ -27,13 +27,13 @@ func TestExplain(t *testing.T) {
 		load + "libcublasLt.so.13: cannot open shared object file: No such file or directory": "/opt/ort/libonnxruntime_providers_cuda.so needs libcublasLt.so.13, which is not found: " +
 			"it needs NVIDIA's CUDA libraries of the release that it was built for where the system looks, such as a " +
 			"folder in LD_LIBRARY_PATH; " +
-			"docs/CUDA.md tells which, and where to get them",
+			"docs/install/gpu.md tells which, and where to get them",
 		load + "libcuda.so.1: cannot open shared object file: No such file or directory": "/opt/ort/libonnxruntime_providers_cuda.so needs libcuda.so.1, which is not found: " +
 			"it comes with NVIDIA's driver; install that, or have it passed into the container (--gpus all)",
 		tensorRT + "libnvinfer.so.10: cannot open shared object file: No such file or directory": "/opt/ort/libonnxruntime_providers_tensorrt.so needs libnvinfer.so.10, which is not found: " +
 			"it needs NVIDIA's TensorRT and CUDA libraries of the releases that it was built for where the system " +
 			"looks, such as a folder in LD_LIBRARY_PATH; " +
-			"docs/CUDA.md tells of them",
+			"docs/install/gpu.md tells of them",
 		load + "/opt/ort/libonnxruntime_providers_cuda.so: undefined symbol: Provider_GetHost": "/opt/ort/libonnxruntime_providers_cuda.so cannot be loaded: " +
 			"undefined symbol: Provider_GetHost; it must be of the same release as the ONNX Runtime library, and the " +
 			"libraries that it needs of the releases that it was built for",

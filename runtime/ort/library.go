@@ -14,7 +14,7 @@
 //
 // On CUDA devices the layer also does three things that the binding cannot express: it names the CUDA graph of a run,
 // keeps device memory at fixed addresses for it (graph.h), and finds the CUDA runtime, which is never linked, to copy
-// there and to page-lock host memory (cudart.h). docs/CUDA.md explains how and why.
+// there and to page-lock host memory (cudart.h). docs/install/gpu.md explains how and why.
 //
 // The layer reads the session's address from an unexported field of the binding by reflection; Open fails with a
 // sentence, not a crash, should a later binding rename it.

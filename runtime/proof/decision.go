@@ -84,7 +84,7 @@ func decide(declared *tensor.Signature, b *modelrepo.Batching) (*Decision, error
 	switch {
 	case !batched:
 		d.Against = "no input has an open batch dimension, so every request is an execution of its own; export the model " +
-			"with dimension 0 of its inputs open: dynamic_shapes, or dynamic_axes (docs/PYTHON_POLICIES.md)"
+			"with dimension 0 of its inputs open: dynamic_shapes, or dynamic_axes (docs/quickstart/python-policy.md)"
 		if len(b.Unbatched) > 0 {
 			d.Against = "no input but those that batching.unbatched names has an open batch dimension, so every " +
 				"request is an execution of its own"

@@ -238,7 +238,7 @@ func TestVerdicts(t *testing.T) {
 		is("on, though rows meet", "64 by trusted: batching.mode is on: rows are joined without proof",
 			over(func(rows [][]float32) { rows[0][0] += mean(rows) })).with(mode(modelrepo.BatchOn)),
 		is("a fixed batch", "none: no input has an open batch dimension, so every request is an execution of its own; "+
-			"export the model with dimension 0 of its inputs open: dynamic_shapes, or dynamic_axes (docs/PYTHON_POLICIES.md)",
+			"export the model with dimension 0 of its inputs open: dynamic_shapes, or dynamic_axes (docs/quickstart/python-policy.md)",
 			fixed(2)),
 	})
 }

@@ -616,7 +616,7 @@ func TestAHurriedHang(t *testing.T) {
 	}
 }
 
-// TestSettings: the scheduler's, by a manifest and what was proven; also for each model.yaml of docs/MIGRATING.md, as
+// TestSettings: the scheduler's, by a manifest and what was proven; also for each model.yaml of docs/migrate/README.md, as
 // the page says.
 func TestSettings(t *testing.T) {
 	m := modelrepo.Defaults()
@@ -638,14 +638,14 @@ func TestSettings(t *testing.T) {
 		t.Errorf("settings of what is not batched: %+v", s)
 	}
 
-	page, err := os.ReadFile("../../docs/MIGRATING.md")
+	page, err := os.ReadFile("../../docs/migrate/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []sharedsched.Settings
 	for i, block := range strings.Split(string(page), "```yaml\n")[1:] {
 		text, _, _ := strings.Cut(block, "```")
-		m, err := modelrepo.ReadManifest("docs/MIGRATING.md", []byte(text))
+		m, err := modelrepo.ReadManifest("docs/migrate/README.md", []byte(text))
 		if err != nil {
 			t.Errorf("example %d: %v", i, err)
 			continue

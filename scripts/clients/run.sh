@@ -32,7 +32,7 @@ wheel=$(realpath "$folder-wheel"/weftserve_client-*.whl)
 torch=${WEFT_TORCH_PYTHON:-python3}
 if ! why=$("$torch" -c 'import torch, onnxscript, onnx, gymnasium, grpc, google.rpc' 2>&1); then
   if [[ -n ${WEFT_TORCH_PYTHON:-} ]]; then
-    echo "clients: $torch cannot export policies: $(tail -n 1 <<<"$why"); it needs what docs/PYTHON_POLICIES.md installs" >&2
+    echo "clients: $torch cannot export policies: $(tail -n 1 <<<"$why"); it needs what docs/quickstart/python-policy.md installs" >&2
     exit 1
   fi
   torch=$folder/bin/python

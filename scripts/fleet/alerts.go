@@ -19,7 +19,7 @@ import (
 )
 
 // runbook is where the page of operators is read.
-const runbook = "https://github.com/weftserve/weft/blob/main/docs/OPERATIONS.md#"
+const runbook = "https://github.com/weftserve/weft/blob/main/docs/operations/monitoring.md#"
 
 var severities = []string{"critical", "warning", "info"}
 
@@ -89,7 +89,7 @@ func said(r *rulefmt.Rule, there, anchors []string) (complaints []string) {
 	}
 	anchor, found := strings.CutPrefix(r.Annotations["runbook_url"], runbook)
 	if !found || !slices.Contains(anchors, anchor) {
-		complaints = append(complaints, fmt.Sprintf("the runbook %q is no heading of docs/OPERATIONS.md",
+		complaints = append(complaints, fmt.Sprintf("the runbook %q is no heading of docs/operations/monitoring.md",
 			r.Annotations["runbook_url"]))
 	}
 	return complaints

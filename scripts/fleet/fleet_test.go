@@ -13,7 +13,7 @@ const (
 	board  = "../../deploy/grafana/weft.json"
 	alerts = "../../deploy/prometheus/alerts.yaml"
 	trials = "../../deploy/prometheus/alerts_test.yaml"
-	page   = "../../docs/OPERATIONS.md"
+	page   = "../../docs/operations/monitoring.md"
 )
 
 func known(t *testing.T) map[string]metric {

@@ -7,7 +7,7 @@ import (
 )
 
 // Score is the evidence on the difference δ between the mean of a number in units that a fair draw gave to the
-// candidate and in the units that it gave to the baseline. The number is from 0 to 1. docs/EVIDENCE.md has the whole
+// candidate and in the units that it gave to the baseline. The number is from 0 to 1. docs/internals/evidence.md has the whole
 // argument.
 //
 // Unit i goes to the candidate (A_i = 1, else 0) with probability p_i, whatever its numbers would be there and here. It

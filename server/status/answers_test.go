@@ -23,7 +23,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// These are behaviours of other servers that docs/MIGRATING.md maps to ours and that no other test of this package
+// These are behaviours of other servers that docs/migrate/README.md maps to ours and that no other test of this package
 // states.
 
 func queueFull() error {

@@ -11,7 +11,7 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// These are behaviours of other systems that docs/MIGRATING.md maps to ours and that neither a scenario nor another
+// These are behaviours of other systems that docs/migrate/README.md maps to ours and that neither a scenario nor another
 // test states.
 
 // line is an Executor whose batches take base and a millisecond for each row.

@@ -13,7 +13,7 @@ import (
 // listed reads the table of operators of the page: its text on each, by name.
 func listed(t *testing.T) map[string]string {
 	t.Helper()
-	raw, err := os.ReadFile("../../../docs/BATCHING.md")
+	raw, err := os.ReadFile("../../../docs/internals/batching.md")
 	if err != nil {
 		t.Fatal(err)
 	}

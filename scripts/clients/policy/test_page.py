@@ -1,4 +1,4 @@
-"""docs/PYTHON_POLICIES.md, run as it stands, by a Python with torch or, but for its exports, by one without."""
+"""docs/quickstart/python-policy.md, run as it stands, by a Python with torch or, but for its exports, by one without."""
 
 import importlib.util
 import math
@@ -24,7 +24,7 @@ import serving
 import weft
 
 HERE = pathlib.Path(__file__).parent
-PAGE = HERE / "../../../docs/PYTHON_POLICIES.md"
+PAGE = HERE / "../../../docs/quickstart/python-policy.md"
 PROVEN = "in batches of up to 64 rows: proven harmless by structure"
 EXPORTED = HERE / "exported"
 HAVE = {name for name in ("torch", "stable_baselines3") if importlib.util.find_spec(name)}
@@ -92,7 +92,7 @@ class Page(unittest.TestCase):
         names = {} if TORCH else {
             "Balance": list, "example": None, "export": lambda _, file, *__: page.export_again(file, EXPORTED),
         }
-        cls.session = page.Session("docs/PYTHON_POLICIES.md", cls.folder, names)
+        cls.session = page.Session("docs/quickstart/python-policy.md", cls.folder, names)
         cls.addClassCleanup(cls.session.close)
         os.environ["PATH"] = cls.session.bin + os.pathsep + path
         os.chdir(cls.folder)
@@ -112,10 +112,10 @@ class Page(unittest.TestCase):
                 continue
             cls.session.run(block)
             cls.said.append((block, cls.session.said))
-        print(f"docs/PYTHON_POLICIES.md: {len(cls.said)} blocks ran,", "torch " + sys.modules["torch"].__version__ if TORCH else
+        print(f"docs/quickstart/python-policy.md: {len(cls.said)} blocks ran,", "torch " + sys.modules["torch"].__version__ if TORCH else
               "on versions that torch wrote before (no torch here: WEFT_TORCH_PYTHON names a Python that has it)", file=sys.stderr)
         for block in left_out:
-            print("docs/PYTHON_POLICIES.md: SKIPPED the block in line", block, file=sys.stderr)
+            print("docs/quickstart/python-policy.md: SKIPPED the block in line", block, file=sys.stderr)
 
     def names(self, *names):
         return [self.session.names[name] for name in names]
