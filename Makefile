@@ -170,8 +170,9 @@ test-page: setup build ## Test the live page in a headless Chromium, against mad
 	scripts/page/run.sh --all .weft/page
 
 .PHONY: generate
-generate: $(BUF) $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc ## Regenerate proto/gen
+generate: $(BUF) $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc ## Regenerate proto/gen, and the pages of commands and settings
 	$(BUF) generate
+	go test ./cmd/weft ./internal/archtest -run 'TestPage$$|TestSettingsPage$$' -args -update
 
 .PHONY: checkgenerate
 checkgenerate: $(BUF) $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc ## Fail if proto/gen is not what `make generate` writes

@@ -22,13 +22,9 @@ type benchCommand struct {
 
 // Help implements kong.HelpProvider: the text below the flags.
 func (benchCommand) Help() string {
-	return `For example: weft bench cartpole --callers 64
-
-Requests come from a number of callers (--callers; 8 where nothing is said), or at a rate that does not depend on the
-answers (--rate). In the latter case each latency counts from the moment at which the request was due, so that a server
-that stalls shows. docs/operations/benchmarking.md explains the figures.
-
-Ctrl-C ends the run with a report of what was measured; a second one ends the program.`
+	return `With --callers (the default, 8), each caller sends its next request after its answer. With --rate, requests are sent at
+a rate that does not depend on the answers, and a latency counts from when the request was due.
+docs/operations/benchmarking.md explains the figures. Ctrl-C ends the run with a report.`
 }
 
 // Run puts load on a server until the run is over or a signal ends it; either way it reports.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -20,37 +21,37 @@ import (
 
 // commandLine is the commands and their flags.
 type commandLine struct {
-	Serve      serveCommand      `cmd:"" help:"Serve the models of one or more repositories."`
-	Check      checkCommand      `cmd:"" help:"Print the settings, how each version is served, and every fault."`
-	Place      placeCommand      `cmd:"" help:"Print which replica of a roster has which models."`
-	Setup      setupCommand      `cmd:"" help:"Fetch the ONNX Runtime library for the user who runs this."`
-	Seal       sealCommand       `cmd:"" help:"Write the SHA-256 of each version's files into the repositories."`
-	Sim        simCommand        `cmd:"" help:"Have the scheduler decide a recorded trace again, and report the first difference."`
-	Predict    predictCommand    `cmd:"" help:"Ask a running server for one prediction."`
-	Bench      benchCommand      `cmd:"" help:"Put load on a running server, and measure how it answers."`
-	Replay     replayCommand     `cmd:"" help:"Send recorded requests to another version, and compare the answers."`
-	Models     ask.Models        `cmd:"" help:"List the models of a running server: versions, labels, traffic."`
-	Push       pushCommand       `cmd:"" help:"Upload a version of a model to a running server."`
-	Load       ask.Load          `cmd:"" help:"Load a version that the policy does not select on a running server."`
-	Unload     ask.Unload        `cmd:"" help:"Unload a version on a running server."`
-	Label      ask.MoveLabel     `cmd:"" help:"Move a label to another version on a running server, or remove it."`
-	Traffic    ask.Traffic       `cmd:"" help:"Show or set how a model's requests are divided on a running server."`
-	Rollout    rolloutCommand    `cmd:"" help:"Show and drive the rollout of a version on a running server."`
-	Top        topCommand        `cmd:"" help:"Show a running server at work: who has the devices, who waits, who is late."`
-	Explain    explainCommand    `cmd:"" help:"Tell why a request was late or not answered, or list the latest."`
-	Service    serviceCommand    `cmd:"" name:"serviceconfig" help:"Print the gRPC service config for clients of several servers."`
-	Token      tokenCommand      `cmd:"" help:"Make a token for a caller, and the line of it for the tokens file."`
-	Completion completionCommand `cmd:"" help:"Print what makes a shell complete the words of this program."`
+	Serve      serveCommand      `cmd:"" group:"Serve:" help:"Serve the models of one or more repositories." example:"weft serve models --devices cpu,cuda"`
+	Check      checkCommand      `cmd:"" group:"Serve:" help:"Check settings and models, and print how each version is served." example:"weft check models"`
+	Seal       sealCommand       `cmd:"" group:"Serve:" help:"Write a SHA256SUMS file for each version." example:"weft seal models"`
+	Setup      setupCommand      `cmd:"" group:"Serve:" help:"Download the ONNX Runtime library for your user." example:"weft setup"`
+	Place      placeCommand      `cmd:"" group:"Serve:" help:"Print which replica of a roster has which models." example:"weft place models --roster roster.yaml"`
+	Predict    predictCommand    `cmd:"" group:"Ask a server:" help:"Send one prediction request." example:"weft predict cartpole --input observation='[[0, 0.1, 0.05, -0.2]]'"`
+	Models     ask.Models        `cmd:"" group:"Ask a server:" help:"List models with their versions, labels and traffic." example:"weft models cartpole"`
+	Top        topCommand        `cmd:"" group:"Ask a server:" help:"Watch who uses the devices, who waits, and who is late." example:"weft top"`
+	Explain    explainCommand    `cmd:"" group:"Ask a server:" help:"Explain why a request was late or failed." example:"weft explain robot-7/step-123"`
+	Bench      benchCommand      `cmd:"" group:"Ask a server:" help:"Send load and measure the answers." example:"weft bench cartpole --callers 64"`
+	Replay     replayCommand     `cmd:"" group:"Ask a server:" help:"Send recorded requests to another version and compare the answers." example:"weft replay recordings --target 127.0.0.1:9000 --version 3"`
+	Push       pushCommand       `cmd:"" group:"Change what is served:" help:"Upload a version of a model." example:"weft push policy.onnx --model cartpole --label candidate"`
+	Load       ask.Load          `cmd:"" group:"Change what is served:" help:"Load a version that the policy does not select." example:"weft load cartpole 3"`
+	Unload     ask.Unload        `cmd:"" group:"Change what is served:" help:"Unload a version." example:"weft unload cartpole 3"`
+	Label      ask.MoveLabel     `cmd:"" group:"Change what is served:" help:"Move or remove a label." example:"weft label cartpole stable 3"`
+	Traffic    ask.Traffic       `cmd:"" group:"Change what is served:" help:"Show or set how requests are divided among versions." example:"weft traffic cartpole 2=90 3=10 --shadow 4=100"`
+	Rollout    rolloutCommand    `cmd:"" group:"Change what is served:" help:"Show and control the rollout of a version."`
+	Token      tokenCommand      `cmd:"" group:"Tools:" help:"Make a token and its line for the tokens file." example:"weft token robot-7"`
+	Service    serviceCommand    `cmd:"" name:"serviceconfig" group:"Tools:" help:"Print a gRPC service config for clients of several servers." example:"weft serviceconfig wrr"`
+	Sim        simCommand        `cmd:"" group:"Tools:" help:"Replay a scheduler trace and report the first difference." example:"weft sim --replay trace.bin"`
+	Completion completionCommand `cmd:"" group:"Tools:" help:"Print a completion script for your shell." example:"weft completion bash"`
+	Version    versionCommand    `cmd:"" group:"Tools:" help:"Print the version of this program." example:"weft version --json"`
 	Complete   completeCommand   `cmd:"" hidden:""`
 	Worker     workerCommand     `cmd:"" hidden:""`
-	Version    versionCommand    `cmd:"" help:"Print the version of this program."`
 }
 
-const description = `A gRPC model server that shares each device fairly among many models and versions.
+const description = `Serve many ONNX models on one machine, and share its devices fairly among them.
 
-A repository is a directory of <model>/<version>/model.onnx and, optionally, <model>/model.yaml or config.pbtxt.
+A repository is a directory with <model>/<version>/model.onnx, and optionally <model>/model.yaml or config.pbtxt.
 
-The exit status is 2 for a command line or settings that are wrong, and 1 where a command fails.`
+The exit status is 2 for a wrong command line or wrong settings, and 1 if a command fails.`
 
 // Exit statuses.
 const (
@@ -93,11 +94,20 @@ func run(args []string, stdout, stderr io.Writer) int {
 // newParser returns a parser of command lines, and of the settings file that --config names. Commands get s as an
 // argument of Run.
 func newParser(line *commandLine, s streams) (*kong.Kong, error) {
-	return kong.New(line,
+	parser, err := kong.New(line,
 		kong.Name("weft"), kong.Description(description), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Configuration(loadSettings), kong.Writers(s.out, s.err), kong.Bind(s),
 		kong.BindTo(app.Printable(s.out), (*io.Writer)(nil)), kong.BindToProvider(interruptible),
 	)
+	if err != nil {
+		return nil, err
+	}
+	for _, command := range parser.Model.Leaves(true) {
+		if example := command.Tag.Get("example"); example != "" {
+			command.Detail = strings.TrimSpace("For example: " + example + "\n\n" + command.Detail)
+		}
+	}
+	return parser, nil
 }
 
 // interruptible returns the context of a command that ends with a signal. A second signal ends the program.
@@ -137,7 +147,7 @@ func (c versionCommand) Run(s streams) error {
 
 // tokenCommand is `weft token`.
 type tokenCommand struct {
-	Name string `arg:"" help:"Name of the token, as token:NAME in the access file has it."`
+	Name string `arg:"" help:"Name of the token; the access file calls it token:NAME."`
 }
 
 // Run makes a token and prints it.

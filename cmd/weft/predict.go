@@ -15,9 +15,7 @@ type predictCommand struct{ ask.Options }
 
 // Help implements kong.HelpProvider: the text below the flags.
 func (predictCommand) Help() string {
-	return `For example: weft predict cartpole --input observation='[[0, 0.1, 0.05, -0.2]]'
-
-Types and shapes are those of the model. Without --input it says which inputs the model takes.`
+	return `Types and shapes come from the model. Without --input the command prints the inputs that the model takes.`
 }
 
 // Run asks for one prediction. Inputs may come from standard input.

@@ -23,15 +23,11 @@ type replayCommand struct{ replay.Options }
 
 // Help implements kong.HelpProvider: the text below the flags.
 func (replayCommand) Help() string {
-	return `Each recorded request is sent again when it is due, whether or not others were answered; steps of an
-episode whose state the server keeps, one after the other. The answers are compared with the recorded ones:
-output by output, in latency, and by code. Then a gate judges the version.
-A request that was answered then and fails now speaks against the version, whatever its code. Where requests
-are sent faster than they were recorded, the load may cause refusals and expiries: then the gate says HOLD.
+	return `Weft sends each recorded request at its recorded time, and compares outputs, latency and codes with the recorded answers.
+Then a gate judges the version. The recording needs full inputs (weft serve --record-inputs full).
 
-The exit status is 0 for PROMOTE, 3 for HOLD, 4 for ROLLBACK; 1 if the recording could not be replayed, 2 for
-a wrong command line. Requests need their whole inputs ("weft serve --record-inputs full"). A request that
-came over a stream is sent as a single call.`
+The exit status is 0 for PROMOTE, 3 for HOLD and 4 for ROLLBACK, 1 if the recording cannot be replayed, and 2 for a wrong
+command line.`
 }
 
 // Run replays. The error is a *replay.VerdictError unless the gate says PROMOTE.

@@ -17,10 +17,10 @@ import (
 
 // rolloutCommand is `weft rollout`: it shows and drives the rollout of a model on a running server.
 type rolloutCommand struct {
-	Show    rolloutShow    `cmd:"" help:"Show the stage of a model's rollout, with the evidence."`
-	Start   rolloutStart   `cmd:"" help:"Lead a candidate version through stages of growing traffic."`
-	Advance rolloutAdvance `cmd:"" help:"Go to the next stage now, against the gate if need be."`
-	Abort   rolloutAbort   `cmd:"" help:"Give all traffic back to the baseline."`
+	Show    rolloutShow    `cmd:"" help:"Show the stage of a rollout and its evidence." example:"weft rollout show cartpole"`
+	Start   rolloutStart   `cmd:"" help:"Give a candidate version growing traffic, stage by stage." example:"weft rollout start cartpole --baseline 2 --candidate 3 --outcome reward"`
+	Advance rolloutAdvance `cmd:"" help:"Go to the next stage now, even against the gate." example:"weft rollout advance cartpole"`
+	Abort   rolloutAbort   `cmd:"" help:"Return all traffic to the baseline." example:"weft rollout abort cartpole"`
 }
 
 // adminTarget is the model of a command, and the server that changes it.
@@ -75,31 +75,31 @@ func (c *rolloutShow) Run(s streams) error {
 type rolloutStart struct {
 	adminTarget
 	Baseline  int64 `required:"" placeholder:"VERSION" help:"The version that serves now."`
-	Candidate int64 `required:"" placeholder:"VERSION" help:"The version that is to take over."`
+	Candidate int64 `required:"" placeholder:"VERSION" help:"The version to test."`
 	rolloutPlan
 }
 
 // rolloutPlan is the stages of a rollout, and what the gate asks for.
 type rolloutPlan struct {
 	Stages    []float64     `default:"1,10,50,100" help:"Percentages of the traffic for the candidate, stage by stage."`
-	Stage     time.Duration `default:"30s" help:"Least duration of a stage."`
-	Automatic bool          `default:"true" negatable:"" help:"Follow the gate without further commands."`
+	Stage     time.Duration `default:"30s" help:"Shortest duration of a stage."`
+	Automatic bool          `default:"true" negatable:"" help:"Advance and roll back without further commands."`
 
-	MaxDuration time.Duration `default:"168h" help:"End without a verdict after so long, if automatic: the baseline gets all traffic."`
+	MaxDuration time.Duration `default:"168h" help:"End without a verdict after this time; the baseline gets all traffic."`
 
-	MinRequests   int64    `default:"100" help:"Requests that the candidate must have answered in a stage."`
-	MinEpisodes   int64    `default:"20" help:"Episodes with an outcome that each version must have."`
-	MaxErrorRate  float64  `default:"0.01" help:"Allowed excess over the baseline of the part of requests that fail with a fault of the model, and of the part that take longer than they may."`
-	MaxLatency    float64  `name:"max-latency-ratio" default:"1.5" help:"How many times the baseline's p95 of compute time the candidate's requests may take."`
-	MinAgreement  float64  `default:"0" help:"Part of the shadowed requests that must agree; 0 disables the check."`
-	MaxFailures   float64  `name:"max-failure-increase" default:"0.01" help:"Allowed excess over the baseline of the part of requests that fail without a fault of the model."`
-	MaxLost       float64  `name:"max-lost-increase" default:"0.05" help:"Allowed excess over the baseline of the part of episodes that end without a report of the outcome."`
-	Outcome       string   `default:"" placeholder:"NAME" help:"Outcome that decides, such as reward; empty disables the check."`
+	MinRequests   int64    `default:"100" help:"Requests that the candidate must answer in each stage."`
+	MinEpisodes   int64    `default:"20" help:"Episodes with an outcome that each version needs."`
+	MaxErrorRate  float64  `default:"0.01" help:"Allowed excess over the baseline in the fraction of model failures and of slow requests."`
+	MaxLatency    float64  `name:"max-latency-ratio" default:"1.5" help:"A request is slow above this multiple of the baseline's p95 compute time."`
+	MinAgreement  float64  `default:"0" help:"Fraction of shadowed requests that must agree; 0 disables the check."`
+	MaxFailures   float64  `name:"max-failure-increase" default:"0.01" help:"Allowed excess over the baseline in the fraction of other failures."`
+	MaxLost       float64  `name:"max-lost-increase" default:"0.05" help:"Allowed excess over the baseline in the fraction of episodes without an outcome."`
+	Outcome       string   `default:"" placeholder:"NAME" help:"The outcome to compare, such as reward; empty disables the check."`
 	LowerIsBetter bool     `help:"A lower outcome is better."`
 	Margin        float64  `default:"0" help:"Allowed shortfall of the candidate's mean outcome."`
-	OutcomeMin    *float64 `placeholder:"NUMBER" help:"The least that an outcome can be; without it and --outcome-max the server assumes that outcomes lie about where they did so far."`
-	OutcomeMax    *float64 `placeholder:"NUMBER" help:"The greatest that an outcome can be."`
-	Alpha         float64  `default:"0.05" help:"Probability of a wrong promotion, and that of a wrong rollback, by each check."`
+	OutcomeMin    *float64 `placeholder:"NUMBER" help:"The least possible outcome. Without bounds the server assumes the range seen so far."`
+	OutcomeMax    *float64 `placeholder:"NUMBER" help:"The greatest possible outcome."`
+	Alpha         float64  `default:"0.05" help:"Probability of a wrong promotion, and of a wrong rollback, for each check."`
 }
 
 // Run starts the rollout and prints it.

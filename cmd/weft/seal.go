@@ -12,8 +12,8 @@ import (
 // sealCommand is `weft seal`.
 type sealCommand struct {
 	Paths   []string `arg:"" name:"path" help:"Repositories, or directories of models or versions in one."`
-	Replace bool     `help:"Replace a SHA256SUMS that differs from the files, too."`
-	Stores  []string `name:"model-stores" placeholder:"DIR" help:"Directories outside the repositories that symbolic links in them may lead to."`
+	Replace bool     `help:"Replace a SHA256SUMS that differs from the files."`
+	Stores  []string `name:"model-stores" placeholder:"DIR" help:"Directories to which symbolic links may lead."`
 }
 
 // Run writes the digests. A signal ends the reading of files; each list is written in one step.

@@ -54,8 +54,8 @@ func readSettings(args []string) (*app.Settings, error) {
 type placeCommand struct {
 	app.Settings
 	List    bool   `name:"list" help:"Print the models of each replica as YAML."`
-	Envoy   string `name:"envoy" placeholder:"FILE" help:"Write a cluster of the replicas and their models, for cds_config of Envoy."`
-	Address string `name:"address" default:"NAME:9000" help:"Address of a replica whose roster names none; NAME stands for its name."`
+	Envoy   string `name:"envoy" placeholder:"FILE" help:"Write a cluster for Envoy's cds_config."`
+	Address string `name:"address" default:"NAME:9000" help:"Address of replicas without one in the roster."`
 }
 
 // Run prints the tables. The exit status is 1 if a model has too few copies, or something cannot be read.
@@ -66,8 +66,8 @@ func (c *placeCommand) Run(s streams) error {
 // checkCommand is `weft check`.
 type checkCommand struct {
 	app.Settings
-	NoLoad bool `name:"no-load" help:"Only read the repositories; do not load models, nor prove whether they can be batched."`
-	JSON   bool `name:"json" help:"Print what was found as JSON, faults included, instead of text."`
+	NoLoad bool `name:"no-load" help:"Only read the repositories; do not load models."`
+	JSON   bool `name:"json" help:"Print the findings as JSON."`
 }
 
 // Run checks. The exit status is 1 for a fault, and 2 if the settings are wrong by themselves.

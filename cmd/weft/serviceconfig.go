@@ -4,14 +4,14 @@ import "fmt"
 
 // serviceCommand is `weft serviceconfig`.
 type serviceCommand struct {
-	Policy string `arg:"" optional:"" enum:"wrr,ring" default:"wrr" help:"wrr (by the servers' load) or ring (by the episode); ${default} if there is none."`
+	Policy string `arg:"" optional:"" enum:"wrr,ring" default:"wrr" help:"wrr (by load reports) or ring (by episode); default ${default}."`
 }
 
 // Help implements kong.HelpProvider: the text below the flags.
 func (serviceCommand) Help() string {
-	return `Programs that call several servers by gRPC are given it as their default service config, or get it by DNS. In Go they
-import google.golang.org/grpc/health and .../balancer/weightedroundrobin or .../balancer/ringhash; without these they
-take turns.`
+	return `Give it to gRPC clients as their default service config, or publish it by DNS. Go clients must import
+google.golang.org/grpc/health and .../balancer/weightedroundrobin or .../balancer/ringhash; otherwise they use round
+robin.`
 }
 
 // policies are the balancing of a service config; a client takes the first that it knows.

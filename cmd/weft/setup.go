@@ -16,8 +16,8 @@ import (
 
 // setupCommand is `weft setup`.
 type setupCommand struct {
-	From string `placeholder:"FILE" help:"The npm package's file (.tgz) or the library itself; empty: download the package."`
-	To   string `placeholder:"DIR" help:"The library's folder; empty: one of the user's, where the other commands find it."`
+	From string `placeholder:"FILE" help:"The npm package file (.tgz) or the library; by default it is downloaded."`
+	To   string `placeholder:"DIR" help:"The directory of the library; by default one where weft finds it."`
 }
 
 // Run puts the library into its place and prints where that is. Progress goes to s.err, so that the output is one line.

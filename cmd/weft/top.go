@@ -15,8 +15,7 @@ type topCommand struct{ top.Options }
 
 // Help implements kong.HelpProvider: the text below the flags.
 func (topCommand) Help() string {
-	return `It shows which versions have the devices when, who waits, and who was late because of whom. The key ? lists the keys.
-NO_COLOR in the environment has letters take the place of colors.`
+	return `Press ? for the keys. If NO_COLOR is set, letters replace the colors.`
 }
 
 // Run shows.

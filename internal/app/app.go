@@ -114,9 +114,9 @@ func (a *App) start(ctx context.Context, g *lifecycle.Group, log *slog.Logger) e
 
 // Settings are the arguments and flags of every command that reads repositories.
 type Settings struct {
-	Repositories []string        `arg:"" optional:"" name:"repository" help:"Directory of <model>/<version>/model.onnx; or a model: FILE.onnx, or a directory with model.onnx or 1/model.onnx. With -tags cloud also s3://, gs://, azblob:// or oci://."`
-	Name         string          `name:"name" placeholder:"MODEL" group:"Models:" help:"Name of the one model that is named by its file or directory."`
-	Config       kong.ConfigFlag `placeholder:"FILE" help:"Read settings from this YAML file. Its keys have the names of the flags; a flag wins over its key."`
+	Repositories []string        `arg:"" optional:"" name:"repository" help:"Directory of <model>/<version>/model.onnx, or one model: FILE.onnx or its directory; with -tags cloud also s3://, gs://, azblob://, oci://."`
+	Name         string          `name:"name" placeholder:"MODEL" group:"Models:" help:"Name of a single model."`
+	Config       kong.ConfigFlag `placeholder:"FILE" help:"YAML settings file; its keys are the flag names, and flags win."`
 	config.Server
 	OpenMirror OpenMirror `kong:"-"` // nil: this program knows no repositories elsewhere
 

@@ -106,15 +106,15 @@ func checkVersion(number int64) error {
 // Load is `weft load`.
 type Load struct {
 	Model   string `arg:"" help:"Name of the model."`
-	Version int64  `arg:"" help:"The version, which the repository has."`
+	Version int64  `arg:"" help:"A version in the repository."`
 	Printing
 	Admin
 }
 
 // Help says what else there is to know.
 func (*Load) Help() string {
-	return "The command returns when the version is ready, or says why it is not. The version stays until " +
-		"`weft unload`, or until versions.policy changes. A load that is interrupted goes on."
+	return "The command returns when the version is ready, or prints why it is not. The version stays loaded until " +
+		"`weft unload`, or until versions.policy changes. An interrupted command does not stop the load."
 }
 
 // Run loads the version.
@@ -135,14 +135,14 @@ func (c *Load) Run(ctx context.Context, out io.Writer) error {
 // Unload is `weft unload`.
 type Unload struct {
 	Model   string `arg:"" help:"Name of the model."`
-	Version int64  `arg:"" help:"The version, which neither the traffic nor a label names."`
+	Version int64  `arg:"" help:"A version that neither traffic nor a label names."`
 	Printing
 	Admin
 }
 
 // Help says what else there is to know.
 func (*Unload) Help() string {
-	return "The command returns when the version has answered its last request. The version stays away until " +
+	return "The command returns when the version has answered its last request. The version stays unloaded until " +
 		"`weft load`, or until versions.policy changes."
 }
 
@@ -165,7 +165,7 @@ func (c *Unload) Run(ctx context.Context, out io.Writer) error {
 type MoveLabel struct {
 	Model   string `arg:"" help:"Name of the model."`
 	Name    string `arg:"" help:"The label, such as stable."`
-	Version int64  `arg:"" optional:"" help:"The version that is to have it, which is ready."`
+	Version int64  `arg:"" optional:"" help:"A ready version."`
 	Remove  bool   `help:"Remove the label."`
 	Printing
 	Admin

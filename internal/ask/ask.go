@@ -25,11 +25,11 @@ type Options struct {
 	Model   string          `arg:"" help:"Name of the model."`
 	Input   []string        `sep:"none" placeholder:"NAME=JSON" help:"An input of the model: numbers, texts (in quotation marks) or true and false, in as many nested lists as it has dimensions. NAME=@FILE reads the JSON from a file, NAME=@- from the standard input; a model with one input needs no NAME=. Repeat it for each input."`
 	Output  []string        `placeholder:"NAME" help:"Return only these outputs."`
-	Version *int64          `xor:"choice" placeholder:"N" help:"Ask this version. Without it and --label, the model's traffic decides, or else the newest that is ready answers."`
+	Version *int64          `xor:"choice" placeholder:"N" help:"Ask this version. By default traffic decides, or the newest ready version answers."`
 	Label   *string         `xor:"choice" placeholder:"NAME" help:"Ask the version with this label."`
-	Episode string          `placeholder:"NAME" help:"The episode that the request belongs to: all its requests go to one version, and inputs that the server keeps may be left out."`
+	Episode string          `placeholder:"NAME" help:"The episode of the request. Its requests go to one version, and may leave out inputs that the server keeps."`
 	Begin   bool            `help:"Begin the episode, from the initial state of the model."`
-	Step    uint64          `placeholder:"N" help:"The number of this step of the episode, from 1 on: a number that is sent again runs nothing, and gets the answer that it had."`
+	Step    uint64          `placeholder:"N" help:"The number of this step, from 1. A repeated number gets the same answer and runs nothing."`
 	End     bool            `help:"End the episode with this request."`
 	Timeout config.Duration `default:"10s" help:"How long to wait for an answer."`
 	JSON    bool            `name:"json" help:"Print the answer as JSON."`

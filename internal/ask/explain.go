@@ -22,9 +22,9 @@ import (
 
 // Explain are the flags of `weft explain`.
 type Explain struct {
-	Request string          `arg:"" optional:"" help:"The caller's name for the request, or its episode, or the server's number of it: 1234 or '#1234'. Without it the latest that were late or not answered are listed."`
-	Model   string          `placeholder:"NAME" help:"Without a request: list those of this model only."`
-	Limit   uint32          `default:"20" help:"Without a request: list so many at most, the newest first; 0 lists 100."`
+	Request string          `arg:"" optional:"" help:"A request id, an episode, or the server's number, such as '#1234'."`
+	Model   string          `placeholder:"NAME" help:"List only requests of this model."`
+	Limit   uint32          `default:"20" help:"List at most this many requests, newest first; 0 means 100."`
 	JSON    bool            `name:"json" help:"Print it as JSON."`
 	Timeout config.Duration `default:"10s" help:"How long to wait for an answer."`
 

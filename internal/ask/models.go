@@ -195,19 +195,18 @@ func table(rows [][]string) string {
 // Traffic is `weft traffic`.
 type Traffic struct {
 	Model    string   `arg:"" help:"Name of the model."`
-	Split    []string `arg:"" optional:"" placeholder:"VERSION=WEIGHT" help:"The versions that are to answer, with their weights: 2=90 3=10; SLOT:VERSION=WEIGHT names the slot, too. Without it and the flags the traffic is shown."`
-	Shadow   []string `placeholder:"VERSION=PERCENT" help:"A version that is to run in the shadow, with the part of the requests that it gets; 0 ends it. Others stay."`
-	Clear    bool     `help:"Have neither a split nor shadows: the newest version that is ready answers."`
-	Revision uint64   `placeholder:"N" help:"Change only the traffic of this revision; without it that which the command finds."`
+	Split    []string `arg:"" optional:"" placeholder:"VERSION=WEIGHT" help:"Versions with their weights, such as 2=90 3=10, or SLOT:VERSION=WEIGHT. Without arguments and flags the command shows the traffic."`
+	Shadow   []string `placeholder:"VERSION=PERCENT" help:"Shadow this percentage of requests to a version; 0 stops it. Other shadows stay."`
+	Clear    bool     `help:"Remove the split and the shadows; the newest ready version answers."`
+	Revision uint64   `placeholder:"N" help:"Change the traffic only if it has this revision."`
 	Printing
 	Admin
 }
 
 // Help says what else there is to know.
 func (*Traffic) Help() string {
-	return "For example: weft traffic cartpole 2=90 3=10 --shadow 4=100\n\n" +
-		"Episodes go by the names of slots: one that is given no name keeps that of its version, or is called v and the " +
-		"version."
+	return "Episodes are assigned to slots by name. A slot without a name keeps the name that its version has, or is named " +
+		"v and the version's number."
 }
 
 // Run shows or sets the traffic.

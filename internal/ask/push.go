@@ -26,11 +26,11 @@ import (
 
 // Push is the flags of `weft push`.
 type Push struct {
-	File    string `arg:"" type:"path" help:"The ONNX file, beside which files of external data lie that it names, or the YAML file of a pipeline. Of a folder that is its model.onnx or pipeline.yaml."`
-	Model   string `required:"" placeholder:"NAME" help:"Name of the model; the server makes one that is not there yet."`
-	Version int64  `placeholder:"N" help:"The version's number; without it the one after the highest."`
+	File    string `arg:"" type:"path" help:"An ONNX file with its external data beside it, a pipeline YAML file, or a directory with model.onnx or pipeline.yaml."`
+	Model   string `required:"" placeholder:"NAME" help:"Name of the model; the server creates a new one if necessary."`
+	Version int64  `placeholder:"N" help:"The version's number; by default the highest plus one."`
 	Label   string `placeholder:"NAME" help:"Give the version this label once it is ready."`
-	Rollout bool   `help:"Begin a rollout of the version from the one that answers now, as weft rollout start does, which has the same flags."`
+	Rollout bool   `help:"Start a rollout from the version that answers now; the flags are those of weft rollout start."`
 	Printing
 	Admin
 }

@@ -20,12 +20,12 @@ import (
 
 // Client is the flags by which a command calls a server over TLS.
 type Client struct {
-	TLS        bool   `name:"tls" help:"Speak TLS, and trust the certificate authorities of this system; each other flag of TLS implies it."`
-	CA         string `name:"tls-ca" type:"path" placeholder:"FILE" help:"Trust the certificate authorities of this PEM file instead."`
-	Cert       string `name:"tls-cert" type:"path" placeholder:"FILE" help:"Show the server the certificate of this PEM file."`
-	Key        string `name:"tls-key" type:"path" placeholder:"FILE" help:"The key of --tls-cert, a PEM file."`
-	ServerName string `name:"tls-server-name" placeholder:"NAME" help:"Expect this name in the server's certificate; without it the one of the address."`
-	TokenFile  string `name:"token-file" type:"path" placeholder:"FILE" help:"Send the token in this file with each call, as authorization: Bearer; without TLS only to a server on this machine."`
+	TLS        bool   `name:"tls" help:"Use TLS with the system's CAs; the other TLS flags imply it."`
+	CA         string `name:"tls-ca" type:"path" placeholder:"FILE" help:"Trust the CAs of this PEM file instead."`
+	Cert       string `name:"tls-cert" type:"path" placeholder:"FILE" help:"PEM file of the client certificate."`
+	Key        string `name:"tls-key" type:"path" placeholder:"FILE" help:"PEM file of its key."`
+	ServerName string `name:"tls-server-name" placeholder:"NAME" help:"Name in the server's certificate, if it is not the address."`
+	TokenFile  string `name:"token-file" type:"path" placeholder:"FILE" help:"File of the bearer token; without TLS only for a server on this machine."`
 }
 
 // DialOptions returns the options of connections to a target. It reads all files, so that their faults are found before

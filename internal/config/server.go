@@ -16,166 +16,174 @@ import (
 // flag and its key have the same name. A flag wins over its environment variable, the variable over the file, and the
 // file over the default.
 type Server struct {
-	// Listen is the address of gRPC, as HOST:PORT, or unix:/PATH for a socket. Port 0 takes a free one. An empty host is
-	// every interface. Beyond this machine it needs identities, or Insecure.
+	// Listen is the address of gRPC: HOST:PORT, or unix:/PATH for a socket. Port 0 takes a free port, and an empty host
+	// listens on every interface. Addresses that other machines can reach require identities, or Insecure.
 	Listen string `yaml:"listen" name:"listen" default:"127.0.0.1:9000" group:"Addresses:" help:"gRPC."`
-	// HTTP is the address of predictions over HTTP, metrics and health, as HOST:PORT or unix:/PATH; empty disables it.
+	// HTTP is the address of the HTTP protocols, the page, metrics and health: HOST:PORT or unix:/PATH. Empty disables
+	// it.
 	HTTP string `yaml:"http" name:"http" default:"127.0.0.1:9001" group:"Addresses:" help:"Metrics, health, JSON and the page; empty: none."`
-	// Pprof serves profiles and all metrics of the Go runtime on the HTTP address, too. Everybody who reaches it can have
-	// the server take profiles, which slows it down, and see what it runs.
+	// Pprof serves Go profiles (/debug/pprof/) and all metrics of the Go runtime on the HTTP address. Callers who reach
+	// it can take profiles, which slows the server down and shows what it runs.
 	Pprof bool `yaml:"pprof" name:"pprof" group:"Addresses:" help:"Serve profiles (/debug/pprof/) on --http, too."`
-	// AdminListen is the address of AdminService, as HOST:PORT or unix:/PATH; empty disables it. Everybody who may call
-	// it can unload models: keep it on this machine.
-	AdminListen string `yaml:"admin-listen" name:"admin-listen" default:"127.0.0.1:9002" group:"Addresses:" help:"AdminService, which changes what is served; empty: none."`
-	// TLSCert and TLSKey are PEM files of the server's certificate, with those between it and its CA, and of its key.
-	// Every address then speaks TLS 1.3 and nothing else. They are read again when they change, and on SIGHUP.
-	TLSCert string `yaml:"tls-cert,omitempty" name:"tls-cert" placeholder:"FILE" group:"TLS and access:" help:"PEM file of the certificate; TLS 1.3 everywhere."`
+	// AdminListen is the address of AdminService: HOST:PORT or unix:/PATH. Empty disables it. Callers who reach it can
+	// unload models, so keep it on this machine or protect it.
+	AdminListen string `yaml:"admin-listen" name:"admin-listen" default:"127.0.0.1:9002" group:"Addresses:" help:"AdminService; empty: none."`
+	// TLSCert and TLSKey are PEM files: the server's certificate with its intermediate certificates, and its key. Every
+	// address then speaks TLS 1.3 only. The server reads them again when they change, and on SIGHUP.
+	TLSCert string `yaml:"tls-cert,omitempty" name:"tls-cert" placeholder:"FILE" group:"TLS and access:" help:"PEM certificate; TLS 1.3 everywhere."`
 	TLSKey  string `yaml:"tls-key,omitempty" name:"tls-key" placeholder:"FILE" group:"TLS and access:" help:"PEM file of its key."`
-	// TLSClientCA is a PEM file of the CAs whose certificates callers must show, or may, as TLSClientAuth says.
-	TLSClientCA string `yaml:"tls-client-ca,omitempty" name:"tls-client-ca" placeholder:"FILE" group:"TLS and access:" help:"PEM file of the CAs of callers' certificates."`
-	// TLSClientAuth says whether callers must show a certificate where they are asked for one: require or optional. The
-	// HTTP address asks, and needs one for everything but health, so that probes work without.
-	TLSClientAuth ClientAuth `yaml:"tls-client-auth" name:"tls-client-auth" default:"require" enum:"require,optional" group:"TLS and access:" help:"Of callers with --tls-client-ca: require or optional."`
-	// TLSSPIFFESocket is the address of a SPIFFE Workload API, such as unix:///run/spire/agent.sock, which gives the
-	// certificate and the CAs, and replaces them in time.
-	TLSSPIFFESocket string `yaml:"tls-spiffe-socket,omitempty" name:"tls-spiffe-socket" placeholder:"unix:///PATH" group:"TLS and access:" help:"A SPIFFE Workload API in the place of files."`
-	// TLSDev makes certificates for this machine, and keeps them in the state directory of the user, or in StateDir.
-	TLSDev bool `yaml:"tls-dev" name:"tls-dev" group:"TLS and access:" help:"Certificates that are made for this machine."`
-	// Insecure lets addresses beyond this machine serve anybody who reaches them.
-	Insecure bool `yaml:"insecure" name:"insecure" group:"TLS and access:" help:"Listen beyond this machine without identities."`
-	// Access is a YAML file that says who may do what, see docs/how-to/access.md; empty: everybody may do everything.
+	// TLSClientCA is a PEM file of the CAs that sign callers' certificates. TLSClientAuth says whether callers must show
+	// one.
+	TLSClientCA string `yaml:"tls-client-ca,omitempty" name:"tls-client-ca" placeholder:"FILE" group:"TLS and access:" help:"PEM CAs of callers' certificates."`
+	// TLSClientAuth is whether callers must show a certificate: require or optional. With require, the HTTP address
+	// still answers health checks without a certificate, so that probes work.
+	TLSClientAuth ClientAuth `yaml:"tls-client-auth" name:"tls-client-auth" default:"require" enum:"require,optional" group:"TLS and access:" help:"require or optional."`
+	// TLSSPIFFESocket is the address of a SPIFFE Workload API, such as unix:///run/spire/agent.sock. It supplies and
+	// rotates the certificate and the CAs, in place of files.
+	TLSSPIFFESocket string `yaml:"tls-spiffe-socket,omitempty" name:"tls-spiffe-socket" placeholder:"unix:///PATH" group:"TLS and access:" help:"SPIFFE Workload API."`
+	// TLSDev makes certificates for this machine and keeps them in the user's state directory, or in StateDir.
+	TLSDev bool `yaml:"tls-dev" name:"tls-dev" group:"TLS and access:" help:"Make certificates for this machine."`
+	// Insecure lets addresses that other machines can reach serve every caller without an identity.
+	Insecure bool `yaml:"insecure" name:"insecure" group:"TLS and access:" help:"Allow open addresses without identities."`
+	// Access is a YAML file that says who may do what and how much (docs/how-to/access.md). Empty allows everything to
+	// everybody who reaches the server.
 	Access string `yaml:"access,omitempty" name:"access" default:"" placeholder:"FILE" group:"TLS and access:" help:"YAML file that says who may do what."`
-	// HTTPHosts are the names, without a port, by which callers reach the HTTP address. On loopback they count beside
-	// localhost and its addresses; elsewhere requests to other names are refused if there are any.
+	// HTTPHosts are host names, without a port, by which callers reach the HTTP address. On loopback they are accepted
+	// besides localhost. On other addresses a non-empty list refuses requests to any other name.
 	HTTPHosts []string `yaml:"http-hosts,omitempty,flow" name:"http-hosts" placeholder:"NAME" group:"Addresses:" help:"More names by which callers reach --http."`
-	// HTTPOrigins are the origins, such as https://grafana.example, whose pages may read the HTTP address in a browser.
+	// HTTPOrigins are origins, such as https://grafana.example, whose pages may read the HTTP address in a browser.
 	HTTPOrigins []string `yaml:"http-origins,omitempty,flow" name:"http-origins" placeholder:"ORIGIN" group:"Addresses:" help:"Origins whose pages may read --http."`
-	// Devices are the devices that models may run on: cpu, cuda (the first GPU) or cuda:N. cpu:N runs N batches at a
-	// time on the processor, 1 to 999; without N as many as there are processors. Too few leave processors
-	// idle; more than there are make each batch slower, and keep gRPC waiting.
-	Devices []string `yaml:"devices,flow" name:"devices" default:"cpu" group:"Execution:" help:"cpu, cpu:N (N batches at a time), cuda, cuda:N (GPU number N)."`
-	// Isolation says where models run: device, in a process for each device, so that a model that crashes or hangs ends
-	// that process and not the server; model, in a process for each version on each device; none, in the server.
-	Isolation Isolation `yaml:"isolation" name:"isolation" default:"device" enum:"device,model,none" group:"Execution:" help:"A process for each device, for each version (model), or none."`
-	// Sandbox says whether the processes of models are confined: to libraries, without a network, and without a way to
-	// programs and other processes: auto as far as the kernel can, off not at all.
-	Sandbox Sandbox `yaml:"sandbox" name:"sandbox" default:"auto" enum:"auto,off" group:"Execution:" help:"Confine these processes: auto (as far as the kernel can) or off."`
-	// WorkerMemory bounds the memory of each process that runs models, besides the memory of batches and of the files
-	// that it shares; auto: three quarters of the memory that the server may use, of the machine or of its control
-	// group. A run that takes more ends with that process, and its requests are run once more, each by itself. 0
-	// disables the limit. Too low refuses models and requests that there is memory for; too high risks that the system
-	// kills a process of its own choice for memory.
-	WorkerMemory Bound `yaml:"worker-memory" name:"worker-memory" default:"auto" group:"Limits:" help:"Memory of each process that runs models; auto: 3/4 of what there is; 0: no limit."`
-	// RunTimeout is the longest that one run of a model may take; one whose cost is known may take less: 20 times what is
-	// expected, at least 2 s. A run that takes longer is stopped, if need be by ending its process, and its requests
-	// are run once more, each by itself. 0: any time. Too low stops the first runs of large models; too high lets a run
-	// that hangs hold up its device for so long.
+	// Devices are the devices that models may use: cpu, cuda (the first GPU) or cuda:N. cpu:N runs N batches at a time,
+	// 1 to 999; without N, one for each CPU. Too few leave CPUs idle. More than there are CPUs slow each batch and delay
+	// gRPC.
+	Devices []string `yaml:"devices,flow" name:"devices" default:"cpu" group:"Execution:" help:"cpu, cpu:N (N batches at a time), cuda, cuda:N."`
+	// Isolation is where models run. With device, each device has a process, so a model that crashes or hangs does not
+	// end the server. With model, each version has a process on each device. With none, models run in the server.
+	Isolation Isolation `yaml:"isolation" name:"isolation" default:"device" enum:"device,model,none" group:"Execution:" help:"A process for each device or model, or none."`
+	// Sandbox is whether those processes are confined, without network and without access to other programs and
+	// processes: auto (as far as the kernel supports it) or off.
+	Sandbox Sandbox `yaml:"sandbox" name:"sandbox" default:"auto" enum:"auto,off" group:"Execution:" help:"Confine these processes: auto or off."`
+	// WorkerMemory bounds the memory of each process that runs models, not counting batches and shared files. With auto
+	// it is three quarters of the memory of the machine or of the control group; 0 disables the bound. A run that needs
+	// more ends its process, and Weft runs each of its requests once more, alone. Too low refuses models and requests
+	// that would fit. Too high lets the system kill processes when memory runs out.
+	WorkerMemory Bound `yaml:"worker-memory" name:"worker-memory" default:"auto" group:"Limits:" help:"Memory of each model process; 0: no bound."`
+	// RunTimeout is the longest time for one run of a model; 0 disables it. A run whose cost is known gets less: 20
+	// times the expected cost, at least 2 s. Weft stops a run that takes longer, if necessary by ending its process, and
+	// runs each of its requests once more, alone. Too low stops the first runs of large models. Too high lets a hanging
+	// run occupy its device for that long.
 	RunTimeout Duration `yaml:"run-timeout" name:"run-timeout" default:"30s" group:"Execution:" help:"Longest run of a model; 0: no limit."`
-	// RequireDigests refuses versions that have no SHA256SUMS, which `weft seal` writes; default false: a version's files
-	// are compared with it where there is one.
-	RequireDigests bool `yaml:"require-digests" name:"require-digests" group:"Models:" help:"Refuse versions without SHA256SUMS (weft seal)."`
-	// GPUTelemetry says whether the server follows the state of the GPUs among the devices, so that estimates of
-	// executions know clocks, other processes and memory: auto does where the driver can report it, off never does.
+	// RequireDigests refuses versions that have no SHA256SUMS file (weft seal writes it). By default Weft verifies a
+	// version's files only where that file exists.
+	RequireDigests bool `yaml:"require-digests" name:"require-digests" group:"Models:" help:"Refuse versions without SHA256SUMS."`
+	// GPUTelemetry is whether the server reads the state of GPUs, so that cost estimates include clocks, other processes
+	// and memory: auto (where the driver reports it) or off.
 	GPUTelemetry GPUTelemetry `yaml:"gpu-telemetry" name:"gpu-telemetry" default:"auto" enum:"auto,off" group:"Execution:" help:"Read the state of GPUs: auto or off."`
-	// DrainTimeout is how long a stopping server lets accepted requests finish; 0 cuts them short at once. Too low
-	// breaks off promised work; too high delays a restart in which something hangs.
-	DrainTimeout Duration `yaml:"drain-timeout" name:"drain-timeout" default:"30s" group:"Limits:" help:"Time of accepted requests to end at a stop."`
-	// LameDuck is how long a server that is told to stop answers as before, while its health says that it does not serve;
-	// auto: 5s, at most half of DrainTimeout, and 0 where the log goes to a terminal. It is a part of DrainTimeout. Too
-	// low fails requests of callers and balancers that have not noticed yet; too high delays restarts.
-	LameDuck Period `yaml:"lame-duck" name:"lame-duck" default:"auto" group:"Limits:" help:"Answer on for this long at a stop, while health says no; auto: 5s, 0 at a terminal."`
-	// LoadBudget is the device time of waiting requests that counts as much, in what the server reports of its load, as a
-	// device that works all the time; auto: as long as the largest full batch takes that runs, within 20ms and 200ms. From
-	// 1ms to 10s. Too low has balancers turn away from short bursts; too high has them learn of a queue when it is late.
-	LoadBudget Period `yaml:"load-budget" name:"load-budget" default:"auto" group:"Limits:" help:"Waiting device time that is reported as a full load; auto: a full batch."`
-	// MaxQueuedBytes bounds the input bytes of all waiting requests together; beyond it requests are refused.
-	// Too low refuses bursts that there is memory for; too high risks that the system kills the process for memory.
+	// DrainTimeout is how long a stopping server waits for accepted requests to finish; 0 ends them at once. Too low
+	// breaks off accepted work. Too high delays a restart when something hangs.
+	DrainTimeout Duration `yaml:"drain-timeout" name:"drain-timeout" default:"30s" group:"Limits:" help:"Time for accepted requests at a stop."`
+	// LameDuck is how long a stopping server answers as before while its health checks already say that it does not
+	// serve. It is part of DrainTimeout. With auto it is 5 s, at most half of DrainTimeout, and 0 when the log goes to a
+	// terminal. Too low fails requests of callers and balancers that have not noticed the stop. Too high delays
+	// restarts.
+	LameDuck Period `yaml:"lame-duck" name:"lame-duck" default:"auto" group:"Limits:" help:"Time of answers at a stop after health says no."`
+	// LoadBudget is the waiting device time that load reports count as a fully busy device, 1ms to 10s. With auto it is
+	// the duration of the largest full batch that runs, between 20 and 200 ms. Too low makes balancers avoid servers
+	// with short bursts. Too high makes them notice a queue late.
+	LoadBudget Period `yaml:"load-budget" name:"load-budget" default:"auto" group:"Limits:" help:"Waiting device time that counts as full load."`
+	// MaxQueuedBytes bounds the input bytes of all waiting requests together. Requests beyond it are refused. Too low
+	// refuses bursts that would fit. Too high lets the system kill the process when memory runs out.
 	MaxQueuedBytes Size `yaml:"max-queued-bytes" name:"max-queued-bytes" default:"1GiB" group:"Limits:" help:"Inputs of all waiting requests."`
-	// MaxMessageBytes bounds one message in either direction, at least 1KiB. Too low refuses large inputs; too
-	// high lets one client take that much memory per call.
+	// MaxMessageBytes bounds one message in either direction, at least 1KiB. Too low refuses large inputs. Too high lets
+	// one client take that much memory for each call.
 	MaxMessageBytes Size `yaml:"max-message-bytes" name:"max-message-bytes" default:"16MiB" group:"Limits:" help:"Largest message, in either direction."`
-	// MaxHeldBytes bounds what is held for all connections together, at least 16MiB: requests that are being received,
-	// answers that were not taken yet, 56KiB for each connection and 24KiB for each open call. Near it calls are refused
-	// on connections that hold a large part without progress; beyond it the worst connection is ended. Too low ends
-	// connections with many calls; too high lets strangers take that much memory.
+	// MaxHeldBytes bounds the memory held for all connections together, at least 16MiB: requests being received, answers
+	// not yet read by callers, 56 KiB for each connection and 24 KiB for each open call. Near the bound, connections
+	// that hold much without progress get no new calls; beyond it the worst connection is closed. Too low closes
+	// connections with many calls. Too high lets strangers take that much memory.
 	MaxHeldBytes Size `yaml:"max-held-bytes" name:"max-held-bytes" default:"256MiB" group:"Limits:" help:"Memory held for all connections."`
-	// StateMemory bounds the bytes of the states of all episodes together, which models with `state` keep between
-	// requests; beyond it no new episode begins. Too low refuses episodes that there is memory for; too high risks that
-	// the system kills the process for memory.
+	// StateMemory bounds the bytes of the states of all episodes, which models with state keep between requests. Beyond
+	// it no new episode can begin. Too low refuses episodes that would fit. Too high lets the system kill the process
+	// when memory runs out.
 	StateMemory Size `yaml:"state-memory" name:"state-memory" default:"1GiB" group:"Limits:" help:"States of all episodes."`
-	// MaxConnectionAge is after how long a connection of gRPC is asked to go, so that its caller connects anew, by other
-	// certificates or to another server, a tenth earlier or later; its open calls go on. At least 1m; 0 disables it. Too
-	// low has callers connect all the time; too high lets callers stay whose certificates are no longer taken.
-	MaxConnectionAge Duration `yaml:"max-connection-age" name:"max-connection-age" default:"24h" group:"Limits:" help:"When a connection is asked to go; 0: never."`
-	// MaxConcurrentRequests bounds the requests inside the server; 0 disables the limit, and the queues bound them.
-	MaxConcurrentRequests int `yaml:"max-concurrent-requests" name:"max-concurrent-requests" default:"0" group:"Limits:" help:"Requests inside the server; 0: no limit."`
-	// TritonStatusCodes has the Open Inference Protocol answer as Triton does where there is no capacity, or no time.
+	// MaxConnectionAge is the age at which a gRPC connection is asked to close, give or take a tenth, so that its caller
+	// reconnects with newer certificates or to another server. Open calls continue. At least 1m; 0 disables it. Too low
+	// makes callers reconnect constantly. Too high keeps callers whose certificates are no longer valid.
+	MaxConnectionAge Duration `yaml:"max-connection-age" name:"max-connection-age" default:"24h" group:"Limits:" help:"Age at which connections close; 0: never."`
+	// MaxConcurrentRequests bounds the requests inside the server. With 0 only the queues bound them.
+	MaxConcurrentRequests int `yaml:"max-concurrent-requests" name:"max-concurrent-requests" default:"0" group:"Limits:" help:"Requests inside the server; 0: no bound."`
+	// TritonStatusCodes makes the Open Inference Protocol answer overload and missed deadlines with Triton's status
+	// codes.
 	TritonStatusCodes bool `yaml:"triton-status-codes" name:"triton-status-codes" group:"Compatibility:" help:"Answer overload with UNAVAILABLE, as Triton does."`
-	// SharedMemory lets callers of the Open Inference Protocol register regions of POSIX shared memory of this machine,
-	// whose parts requests name in the place of elements. Anybody who may register one has the server read and write what
-	// is in /dev/shm as its own user.
-	SharedMemory bool `yaml:"shared-memory" name:"shared-memory" group:"Compatibility:" help:"Let callers of the Open Inference Protocol register shared memory."`
-	// WatchInterval is how often the repositories are scanned, in addition to the file system's notifications, at least
-	// 100ms; 0 scans only when the server starts and on SIGHUP. Too low reads the disk for nothing; too high finds
-	// changes late on file systems without notifications.
-	WatchInterval Duration `yaml:"watch-interval" name:"watch-interval" default:"5s" group:"Models:" help:"How often repositories are scanned; 0: at the start and on SIGHUP."`
-	// ModelConfigFile is a model config file of TensorFlow Serving's, whose models are served beside those of the
-	// repositories; empty: there is none. It is followed as the repositories are.
-	ModelConfigFile string `yaml:"model-config-file,omitempty" name:"model-config-file" default:"" placeholder:"FILE" group:"Models:" help:"Serve the models of this TensorFlow Serving file."`
-	// ModelStores are directories outside the repositories that symbolic links of models and versions may lead to, and
-	// that must be there. Anybody who may write to a repository can have their files served.
+	// SharedMemory lets callers of the Open Inference Protocol register regions of POSIX shared memory on this machine
+	// for tensors. A caller who may register a region can make the server read and write files in /dev/shm as its own
+	// user.
+	SharedMemory bool `yaml:"shared-memory" name:"shared-memory" group:"Compatibility:" help:"Allow shared memory in Open Inference."`
+	// WatchInterval is how often the server scans repositories, besides reacting to file system notifications; at least
+	// 100ms. With 0 it scans only at the start and on SIGHUP. Too low reads the disk without need. Too high delays
+	// changes on file systems without notifications.
+	WatchInterval Duration `yaml:"watch-interval" name:"watch-interval" default:"5s" group:"Models:" help:"Time between scans; 0: only on SIGHUP."`
+	// ModelConfigFile is a model config file of TensorFlow Serving. The server serves its models besides those of the
+	// repositories, and follows its changes.
+	ModelConfigFile string `yaml:"model-config-file,omitempty" name:"model-config-file" default:"" placeholder:"FILE" group:"Models:" help:"TensorFlow Serving model config."`
+	// ModelStores are existing directories outside the repositories to which symbolic links of models and versions may
+	// lead. A user who may write to a repository can have files of these directories served.
 	ModelStores []string `yaml:"model-stores,omitempty,flow" name:"model-stores" placeholder:"DIR" group:"Models:" help:"Where symbolic links in repositories may lead."`
-	// Roster names the replicas that divide the models among them: a YAML file, or an environment variable with names
-	// between commas; empty: each has every model. The file is read again whenever the repositories are scanned.
-	Roster string `yaml:"roster,omitempty" name:"roster" default:"" placeholder:"FILE|ENV" group:"Models:" help:"Replicas that divide the models: a YAML file, or a variable of names."`
-	// Self is this server's name on the roster; empty: the name of its host, which in Kubernetes is that of the pod.
-	Self string `yaml:"self,omitempty" name:"self" default:"" placeholder:"NAME" group:"Models:" help:"This server's name on the roster; by default its host's."`
-	// Copies is on how many replicas of the roster a model is whose settings do not say it, 1 to 1000. Too low leaves a
-	// model without a server when one stops, and one server alone with its load; each copy takes the model's memory.
+	// Roster lists the replicas that divide the models among them: a YAML file, or an environment variable that holds
+	// comma-separated names. The server reads the file again at each scan. Empty means that each replica has every
+	// model.
+	Roster string `yaml:"roster,omitempty" name:"roster" default:"" placeholder:"FILE|ENV" group:"Models:" help:"Replicas, by a YAML file or a variable."`
+	// Self is this server's name on the roster. The default is the host name, which in Kubernetes is the pod's name.
+	Self string `yaml:"self,omitempty" name:"self" default:"" placeholder:"NAME" group:"Models:" help:"Name on the roster; default: host name."`
+	// Copies is the number of replicas of the roster that have each model, 1 to 1000; copies in model.yaml overrides it.
+	// Too low leaves a model without a server when one stops. Each copy takes the model's memory.
 	Copies int `yaml:"copies" name:"copies" default:"2" group:"Models:" help:"Replicas of the roster that have each model."`
-	// Cache is a directory for the copies of repositories that lie in buckets and registries; auto: weft in the cache
-	// directory of the user. What is there serves a start without a network.
-	Cache string `yaml:"cache" name:"cache" default:"auto" placeholder:"DIR" group:"Models:" help:"Copies of repositories in buckets and registries; auto: weft in the user's cache directory."`
-	// ModelMemory bounds the estimated memory of all resident models together; 0 disables the limit. Beyond it a
-	// version is refused with the figures. Too low refuses versions that would fit; too high risks that the system
-	// kills the process for memory.
-	ModelMemory Size `yaml:"model-memory" name:"model-memory" default:"0" group:"Limits:" help:"Estimated memory of resident models; 0: no limit."`
-	// MaxUploadBytes bounds the files of one version that is uploaded, together; 0 has the server take none. Too low
-	// refuses large models; too high lets callers who may operate a model fill the disk.
-	MaxUploadBytes Size `yaml:"max-upload-bytes" name:"max-upload-bytes" default:"2GiB" group:"Limits:" help:"Files of an uploaded version (weft push); 0: none are taken."`
-	// MaxEpisodes bounds the running episodes whose version the server remembers, at least 1. The episode whose latest
-	// request is oldest is forgotten first, and then goes where its id leads. Each takes about 200 bytes.
+	// Cache is a directory for copies of repositories in buckets and registries. With auto it is weft in the user's
+	// cache directory. A server can start from it without a network.
+	Cache string `yaml:"cache" name:"cache" default:"auto" placeholder:"DIR" group:"Models:" help:"Directory for copies of remote repositories."`
+	// ModelMemory bounds the estimated memory of all loaded models; 0 disables the bound. A version beyond it is
+	// refused, with the figures. Too low refuses versions that would fit. Too high lets the system kill the process when
+	// memory runs out.
+	ModelMemory Size `yaml:"model-memory" name:"model-memory" default:"0" group:"Limits:" help:"Memory of loaded models; 0: no bound."`
+	// MaxUploadBytes bounds the total size of the files of one uploaded version; 0 refuses uploads. Too low refuses
+	// large models. Too high lets callers who may operate a model fill the disk.
+	MaxUploadBytes Size `yaml:"max-upload-bytes" name:"max-upload-bytes" default:"2GiB" group:"Limits:" help:"Size of an uploaded version; 0: no uploads."`
+	// MaxEpisodes is the number of running episodes whose version the server remembers, at least 1. Beyond it the server
+	// forgets the episode whose last request is oldest; that episode's next request is assigned again by its id. Each
+	// takes about 200 bytes.
 	MaxEpisodes int `yaml:"max-episodes" name:"max-episodes" default:"100000" group:"Models:" help:"Running episodes that keep their version."`
-	// EpisodeTTL is the time without a request after which an episode is over, at least 1s.
+	// EpisodeTTL is the time without a request after which an episode counts as ended, at least 1s.
 	EpisodeTTL Duration `yaml:"episode-ttl" name:"episode-ttl" default:"10m" group:"Models:" help:"An episode ends after this long without a request."`
-	// Record is a folder for recordings of requests and answers; empty disables recording.
+	// Record is a directory for recordings of requests and answers. Empty disables recording.
 	Record string `yaml:"record,omitempty" name:"record" default:"" placeholder:"DIR" group:"Recordings and logs:" help:"Record requests and answers in this folder."`
-	// RecordSample is the part of the episodes that is recorded, and the part of the requests without an episode;
-	// above 0 up to 1.
+	// RecordSample is the fraction of episodes, and of requests without an episode, that is recorded; above 0, at most
+	// 1.
 	RecordSample float64 `yaml:"record-sample" name:"record-sample" default:"1" group:"Recordings and logs:" help:"Part of the episodes that is recorded."`
-	// RecordInputs is the recorded form of inputs: full, hash or none. Only full recordings can be replayed.
+	// RecordInputs is what recordings hold of the inputs: full, hash or none. Only full recordings can be replayed.
 	RecordInputs RecordInputs `yaml:"record-inputs" name:"record-inputs" default:"full" enum:"full,hash,none" group:"Recordings and logs:" help:"full, hash or none."`
-	// RecordLimit bounds the size of all recordings in the folder, those of earlier runs too, at least 64MiB:
-	// the oldest are deleted beyond it; 0 disables the limit. Too low keeps too short a time; too high fills the disk.
+	// RecordLimit bounds the size of all recordings in the directory, including those of earlier runs; at least 64MiB,
+	// or 0 for no bound. The oldest are deleted first. Too low keeps recordings for a short time only. Too high fills
+	// the disk.
 	RecordLimit Size `yaml:"record-limit" name:"record-limit" default:"10GiB" group:"Recordings and logs:" help:"Size of the folder; the oldest go; 0: no limit."`
-	// StateDir is a directory for decisions made at run time: traffic, rollouts, labels, versions loaded by hand. auto
-	// is .weft-state in the first repository, where that can be written to. none, or empty: decisions end with the
-	// server. Each server needs one of its own.
-	StateDir string `yaml:"state-dir" name:"state-dir" default:"auto" placeholder:"DIR" group:"Models:" help:"Where decisions are kept; auto: .weft-state in the first repository; or none."`
-	// ShadowLog is a file to which one line is appended for each comparison of a shadow; empty disables it.
-	ShadowLog string `yaml:"shadow-log,omitempty" name:"shadow-log" default:"" placeholder:"FILE" group:"Models:" help:"Append a line of JSON for each comparison of a shadow."`
-	// ONNXRuntimeLib is the path of the ONNX Runtime shared library; empty searches as package ortlib does.
-	ONNXRuntimeLib string `yaml:"onnxruntime-lib" name:"onnxruntime-lib" default:"" env:"WEFT_ONNXRUNTIME_LIB" placeholder:"PATH" group:"Execution:" help:"The ONNX Runtime library; empty: search"`
-	// ORTOps are shared libraries of custom operators for ONNX Runtime, which the models of every repository may then use.
-	// They are code of the operator's choice, which runs where models do; no model names one.
-	ORTOps []string `yaml:"ort-ops,omitempty,flow" name:"ort-ops" placeholder:"PATH" group:"Execution:" help:"Libraries of custom operators that models may use."`
-	// SchedTrace is a file for every event and decision of the scheduler, to be decided again later; empty disables
-	// it. It grows by some hundred bytes with each request, and holds the shapes of requests and the values of
-	// inputs without a batch dimension.
-	SchedTrace string `yaml:"sched-trace,omitempty" name:"sched-trace" default:"" placeholder:"FILE" group:"Recordings and logs:" help:"Record the scheduler's events for weft sim --replay."`
-	// LogLevel is the least severe level that is logged.
+	// StateDir is a directory for decisions made at run time: traffic, rollouts, labels and versions loaded by hand.
+	// With auto it is .weft-state in the first repository, if that is writable. With none, decisions end with the
+	// server. Each server needs a directory of its own.
+	StateDir string `yaml:"state-dir" name:"state-dir" default:"auto" placeholder:"DIR" group:"Models:" help:"Directory for decisions; auto, or none."`
+	// ShadowLog is a file to which the server appends one JSON line for each comparison of a shadow. Empty disables it.
+	ShadowLog string `yaml:"shadow-log,omitempty" name:"shadow-log" default:"" placeholder:"FILE" group:"Models:" help:"Log each comparison of a shadow as JSON."`
+	// ONNXRuntimeLib is the path of the ONNX Runtime shared library. Empty searches beside the program, where weft setup
+	// puts it, and in the system's directories.
+	ONNXRuntimeLib string `yaml:"onnxruntime-lib" name:"onnxruntime-lib" default:"" env:"WEFT_ONNXRUNTIME_LIB" placeholder:"PATH" group:"Execution:" help:"ONNX Runtime library"`
+	// ORTOps are shared libraries with custom ONNX Runtime operators, which models of every repository may use. Their
+	// code runs where models run.
+	ORTOps []string `yaml:"ort-ops,omitempty,flow" name:"ort-ops" placeholder:"PATH" group:"Execution:" help:"Libraries with custom operators."`
+	// SchedTrace is a file that records every event and decision of the scheduler for weft sim --replay. It grows by
+	// some hundred bytes for each request, and contains request shapes and the values of inputs without a batch
+	// dimension.
+	SchedTrace string `yaml:"sched-trace,omitempty" name:"sched-trace" default:"" placeholder:"FILE" group:"Recordings and logs:" help:"Record a trace for weft sim --replay."`
+	// LogLevel is the least severe level that is logged: debug, info, warn or error.
 	LogLevel LogLevel `yaml:"log-level" name:"log-level" default:"info" enum:"debug,info,warn,error" group:"Recordings and logs:" help:"debug, info, warn or error."`
-	// LogFormat is text for people, json for machines.
+	// LogFormat is the format of the log: text for people, json for machines.
 	LogFormat LogFormat `yaml:"log-format" name:"log-format" default:"text" enum:"text,json" group:"Recordings and logs:" help:"text or json."`
 }
 

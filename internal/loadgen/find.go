@@ -16,10 +16,10 @@ import (
 
 // Objective is what a search asks of each open loop.
 type Objective struct {
-	Find      bool            `help:"Search the highest rate that meets --p99 and --in-time, beginning with --rate (100 a second). The rates of several open loops grow alike; callers stay as they are."`
-	P99       config.Duration `name:"p99" help:"The 99th percentile of the latency may be this at most." placeholder:"DURATION"`
-	InTime    float64         `default:"0.99" help:"Least part of the requests that must be answered within their deadline."`
-	Precision float64         `default:"0.05" help:"How far the rate that is found may be from one that fails, relatively."`
+	Find      bool            `help:"Search for the highest rate that meets --p99 and --in-time, starting at --rate (100)."`
+	P99       config.Duration `name:"p99" help:"Largest allowed p99 latency." placeholder:"DURATION"`
+	InTime    float64         `default:"0.99" help:"Least fraction answered within the deadline."`
+	Precision float64         `default:"0.05" help:"Relative precision of the rate found."`
 }
 
 const (

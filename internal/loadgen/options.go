@@ -13,8 +13,8 @@ import (
 // Options are the flags of a run.
 type Options struct {
 	Target   string   `default:"127.0.0.1:9000" aliases:"address,server" help:"The server, or unix:/PATH." placeholder:"HOST:PORT"`
-	Protocol Protocol `default:"weft" enum:"weft,open-inference" help:"What the client speaks: weft (weft.v1) or open-inference, which Triton and KServe's servers speak, too."`
-	Streams  string   `help:"A YAML file of several streams, instead of the flags of one." type:"path" placeholder:"FILE"`
+	Protocol Protocol `default:"weft" enum:"weft,open-inference" help:"weft (weft.v1), or open-inference for Triton and KServe servers."`
+	Streams  string   `help:"A YAML file with several streams, in place of the flags of one." type:"path" placeholder:"FILE"`
 	Stream   `embed:"" group:"One stream"`
 
 	Objective `embed:"" group:"Search"`
@@ -22,13 +22,13 @@ type Options struct {
 	certs.Client `embed:"" group:"TLS"`
 
 	// What is sent, how, and where the figures go.
-	Duration    config.Duration `default:"10s" help:"How long requests are sent and counted."`
-	Warmup      config.Duration `default:"2s" help:"How long requests are sent before that, and not counted."`
-	OverStreams bool            `name:"stream" help:"Send requests over PredictStream calls, one at a time on each, instead of as calls of their own."`
-	Connections int             `default:"4" help:"Connections that the requests take in turn."`
-	JSON        string          `name:"json" help:"Write the report as JSON into this file; - writes it to the standard output, in place of the text." type:"path" placeholder:"FILE"`
-	HTML        string          `name:"html" help:"Write the report with its plots into this file, a page that needs no other." type:"path" placeholder:"FILE"`
-	ServerPID   int             `name:"server-pid" help:"Print the processor time per request of this process and its children, such as the server and its workers (Linux)." placeholder:"PID"`
+	Duration    config.Duration `default:"10s" help:"Duration of the measurement."`
+	Warmup      config.Duration `default:"2s" help:"Time before the measurement that is not counted."`
+	OverStreams bool            `name:"stream" help:"Send requests over PredictStream, one at a time on each stream."`
+	Connections int             `default:"4" help:"Number of connections."`
+	JSON        string          `name:"json" help:"Write the report as JSON; - means standard output." type:"path" placeholder:"FILE"`
+	HTML        string          `name:"html" help:"Write the report with plots as one HTML page." type:"path" placeholder:"FILE"`
+	ServerPID   int             `name:"server-pid" help:"Report the CPU time per request of this process and its children (Linux)." placeholder:"PID"`
 }
 
 // usualCallers is how many callers there are where nothing says how requests come: two for each of the usual

@@ -17,21 +17,21 @@ type Stream struct {
 	Label   string `yaml:"label" help:"Ask the version with this label." placeholder:"NAME"`
 
 	// How the requests come: exactly one of Callers, Rate and Trace is set.
-	Callers  int      `yaml:"callers" help:"Closed loop: so many callers, each of which asks again once it has its answer; 8 where neither this nor --rate nor --trace is given." placeholder:"N"`
-	Rate     float64  `yaml:"rate" help:"Open loop: so many requests a second, however long the answers take." placeholder:"N"`
-	Arrivals Arrivals `yaml:"arrivals" default:"poisson" enum:"poisson,gamma,constant" help:"How the requests of an open loop come: poisson, gamma (with --cv) or constant."`
-	CV       float64  `yaml:"cv" help:"Coefficient of variation of the gaps between requests, for --arrivals gamma: above 1 they come in bursts." placeholder:"N"`
-	Trace    string   `yaml:"trace" help:"Open loop: send at the times in this file, one number of seconds a line, ascending." type:"path" placeholder:"FILE"`
+	Callers  int      `yaml:"callers" help:"Closed loop with this many callers (8 unless --rate or --trace is set)." placeholder:"N"`
+	Rate     float64  `yaml:"rate" help:"Open loop with this many requests a second." placeholder:"N"`
+	Arrivals Arrivals `yaml:"arrivals" default:"poisson" enum:"poisson,gamma,constant" help:"Arrivals of an open loop: poisson, gamma (with --cv) or constant."`
+	CV       float64  `yaml:"cv" help:"Coefficient of variation of gaps for gamma; above 1 means bursts." placeholder:"N"`
+	Trace    string   `yaml:"trace" help:"Open loop that sends at the times in this file (seconds, one a line, ascending)." type:"path" placeholder:"FILE"`
 
 	// What each request is, and what its caller does.
-	Deadline config.Duration `yaml:"deadline" default:"1s" help:"Deadline of each request, counted from when it is due; 0 for none."`
-	Patience config.Duration `yaml:"patience" help:"Give a call up after this, and leave it open, as a client without a deadline does; an answer within it is in time. 0: wait for it." placeholder:"DURATION"`
-	Retries  int             `yaml:"retries" help:"Send a request again so many times that was refused, unavailable, late or given up: each time with the deadline anew, after a pause of about 10 ms that doubles." placeholder:"N"`
+	Deadline config.Duration `yaml:"deadline" default:"1s" help:"Deadline of each request, from when it is due; 0: none."`
+	Patience config.Duration `yaml:"patience" help:"Stop waiting after this, without cancelling the call; 0: never." placeholder:"DURATION"`
+	Retries  int             `yaml:"retries" help:"Retries of a request that was refused, unavailable or late, after pauses that double from 10 ms." placeholder:"N"`
 	Priority Priority        `yaml:"priority" default:"critical" enum:"critical,critical_plus,sheddable,sheddable_plus" help:"critical, critical_plus, sheddable or sheddable_plus."`
-	Rows     int64           `yaml:"rows" default:"1" help:"Rows of each made-up request."`
-	OpenDims int64           `yaml:"open_dims" default:"1" help:"Extent of each open dimension of a made-up request that does not count rows."`
-	Request  string          `yaml:"request" help:"Send the requests in this file instead of made-up ones: weft.v1.PredictRequest in JSON, one after another; they are sent in turn." type:"path" placeholder:"FILE"`
-	Seed     uint64          `yaml:"seed" default:"1" help:"Seed of the arrivals and of made-up values."`
+	Rows     int64           `yaml:"rows" default:"1" help:"Rows of each generated request."`
+	OpenDims int64           `yaml:"open_dims" default:"1" help:"Size of open dimensions in generated requests."`
+	Request  string          `yaml:"request" help:"Send the requests in this file (weft.v1.PredictRequest as JSON) in turn." type:"path" placeholder:"FILE"`
+	Seed     uint64          `yaml:"seed" default:"1" help:"Seed of arrivals and generated values."`
 }
 
 // SetDefaults gives the stream the defaults of the flags.

@@ -12,29 +12,29 @@ import (
 
 // Options choose the requests to replay, the version that gets them, and the limits of the gate.
 type Options struct {
-	Files   []string `arg:"" name:"file" help:"Files that \"weft serve --record\" wrote, or directories of them." type:"path"`
-	Target  string   `required:"" help:"The server that gets the requests, or unix:/PATH." placeholder:"HOST:PORT"`
-	Model   string   `help:"Replay the requests of this model; without it, those of the first request's model." placeholder:"NAME"`
-	Version int64    `help:"Send them to this version. Without it and --label, each request asks for the same version or label as when it was recorded." xor:"choice" placeholder:"N"`
-	Label   string   `help:"Send them to the version with this label." xor:"choice" placeholder:"NAME"`
+	Files   []string `arg:"" name:"file" help:"Files or directories that weft serve --record wrote." type:"path"`
+	Target  string   `required:"" help:"The server, or unix:/PATH." placeholder:"HOST:PORT"`
+	Model   string   `help:"Replay requests of this model; default: the first request's." placeholder:"NAME"`
+	Version int64    `help:"Ask this version; default: the version or label recorded." xor:"choice" placeholder:"N"`
+	Label   string   `help:"Ask the version with this label." xor:"choice" placeholder:"NAME"`
 
 	certs.Client `embed:"" group:"TLS"`
 
-	RecordedVersion int64 `help:"Replay only the requests that this version answered when they were recorded." placeholder:"N"`
+	RecordedVersion int64 `help:"Replay only requests that this version answered." placeholder:"N"`
 
-	Speed       Speed           `default:"recorded" help:"recorded keeps the recorded times between requests; 2, 0.5, ... is so many times as fast; max keeps --concurrency requests in flight."`
-	Concurrency int             `default:"64" help:"Most requests in flight. Requests that must wait for that are sent late, and the report says so."`
-	MaxGap      config.Duration `help:"Cut longer recorded pauses between two requests to this (before --speed), such as hours without traffic; without it, all are kept. The effects of a pause are then missing (queues run empty, clocks fall, episodes expire), and overload is no proof against the version." placeholder:"DURATION"`
-	Timeout     config.Duration `help:"Limit of each request; without it the recorded limit, else 30s." placeholder:"DURATION"`
+	Speed       Speed           `default:"recorded" help:"recorded, a factor such as 2 or 0.5, or max."`
+	Concurrency int             `default:"64" help:"Largest number of requests in flight."`
+	MaxGap      config.Duration `help:"Shorten longer pauses between requests to this." placeholder:"DURATION"`
+	Timeout     config.Duration `help:"Deadline of each request; default: the recorded one, else 30s." placeholder:"DURATION"`
 	tolerances
 
 	// The limits of the gate.
-	MinRequests     int64   `default:"100" help:"Gate: requests that must have been answered."`
-	MaxErrorRate    float64 `default:"0.01" help:"Gate: largest part of the requests that may fail with a fault of the model."`
-	MaxLatencyRatio float64 `default:"1.5" help:"Gate: largest ratio of the 95th percentiles of the compute time, replayed to recorded."`
-	MaxFailures     float64 `name:"max-failure-increase" default:"0.01" help:"Gate: largest part of the requests answered in the recording that may fail now with any code but faults of the model, in excess of the recorded part of failures."`
-	MaxUncompared   float64 `default:"0.1" help:"Gate: largest part of the requests without a comparison: failed when recorded, recorded without inputs, not recorded, answered in another type or shape, steps of episodes that cannot be replayed."`
-	MinAgreement    float64 `default:"0" help:"Gate: least part of the answers that must agree; 0 disables the check, since another policy may well answer otherwise."`
+	MinRequests     int64   `default:"100" help:"Gate: answers that are needed."`
+	MaxErrorRate    float64 `default:"0.01" help:"Gate: largest fraction of model failures."`
+	MaxLatencyRatio float64 `default:"1.5" help:"Gate: largest ratio of p95 compute times, replayed to recorded."`
+	MaxFailures     float64 `name:"max-failure-increase" default:"0.01" help:"Gate: allowed excess in the fraction of other failures."`
+	MaxUncompared   float64 `default:"0.1" help:"Gate: largest fraction of requests that cannot be compared."`
+	MinAgreement    float64 `default:"0" help:"Gate: least fraction of equal answers; 0 disables the check."`
 }
 
 // check finds a mistake in the flags before any file is read.

@@ -20,7 +20,7 @@ import (
 type Options struct {
 	Once bool            `help:"Print the table once, as text, and end."`
 	JSON bool            `name:"json" help:"With --once: print it as JSON."`
-	Demo bool            `help:"Show a made-up server, without connecting to one."`
+	Demo bool            `help:"Show a simulated server."`
 	Wait config.Duration `name:"timeout" default:"10s" help:"With --once: how long to wait for the server."`
 
 	ask.Server

@@ -13,50 +13,52 @@ const ManifestName = "model.yaml"
 
 // Manifest is the settings of one model. [Defaults] returns those of a model without a file.
 type Manifest struct {
-	// Synth makes this a synthetic model: a latency curve instead of a model file. nil means an ONNX model.
+	// Synth makes this a synthetic model, which has a latency curve in place of a model file. Without it the model is an
+	// ONNX model.
 	Synth *Synth `yaml:"synth,omitempty"`
-	// ONNX says how ONNX Runtime runs the model. It is ignored when Synth is set.
+	// ONNX says how ONNX Runtime runs the model. A synthetic model ignores it.
 	ONNX ONNX `yaml:"onnx"`
-	// Isolation is which process the model runs in: the one that the server's --isolation says, or one of its own for each
-	// version on each device. The second takes some 30 MB for each, and on a GPU a CUDA context; in return no other
-	// model waits when the process dies. It is ignored where models run in the server's process, with a note.
+	// Isolation is the process that the model runs in: server (as the server's isolation says) or model (a process for
+	// each version on each device). A process takes about 30 MB, and on a GPU a CUDA context; when it dies, no other
+	// model waits. It is ignored, with a note, where models run in the server's process.
 	Isolation Isolation `yaml:"isolation" enum:"server,model"`
-	// Replicas is the number of devices on which each version is resident, so that they share its requests: 1 or more,
-	// default 1, or auto, which follows the load. There are never more replicas than devices that can run the version.
-	// Each takes the version's memory on its device.
+	// Replicas is the number of devices on which each version is loaded, so that they share its requests: at least 1,
+	// the default, or auto, which follows the load. A version never has more replicas than devices that can run it. Each
+	// replica takes the version's memory on its device.
 	Replicas Replicas `yaml:"replicas"`
-	// Copies is on how many replicas of the roster the model is, 0 to 1000, by default as many as the server's setting
-	// copies says; on each, if there are not so many. It is for models that need more than that many servers can do.
-	// Without a roster it has no effect.
+	// Copies is the number of replicas of the roster that have the model, up to 1000; the default is the server's
+	// setting copies. Raise it for a model that needs more capacity than that many servers have. It has no effect
+	// without a roster.
 	Copies int `yaml:"copies,omitempty"`
-	// Weight is the model's share of the device while that is contended, relative to the other flows; 0.001 to
-	// 1000, default 1. Twice the weight is twice the device time. It has no effect on an idle device.
+	// Weight is the model's share of a contended device relative to the other flows, 0.001 to 1000, default 1. Twice the
+	// weight is twice the device time. It has no effect on an idle device.
 	Weight float64 `yaml:"weight"`
-	// Fairness is the owner of the share: each version owns one, or the model owns one for all its versions, or each
-	// identity that asks owns one, of its own weight, for all models that say so on the device. With identity, Weight is
-	// that of each version's requests without a known identity, and batching.max_queue is of each identity.
+	// Fairness is the owner of a share: version (each version, the default), model (the model with all its versions) or
+	// identity (each calling identity, across all models of the device that say so). With identity, Weight applies to
+	// requests without a known identity, and batching.max_queue applies per identity.
 	Fairness Fairness `yaml:"fairness" enum:"version,model,identity"`
-	// TargetLatency is the target of requests without one: it orders, ends BatchTimeout, and refuses nothing. 0 derives
-	// it from the measured cost of a full batch. Too low makes other models wait and batches small; too high makes the
-	// model wait for others.
+	// TargetLatency is the latency target of requests that bring none. It orders requests and ends
+	// batching.batch_timeout early; it refuses nothing. 0, the default, derives it from the measured cost of a full
+	// batch. Too low makes other models wait and batches small. Too high makes this model wait for others.
 	TargetLatency config.Duration `yaml:"target_latency"`
-	// MaxLatency is the limit of requests without a deadline; requests that cannot meet it are refused or dropped.
-	// Default 10s; 0 disables it, and such requests wait forever. Too low refuses useful requests; too high lets
-	// answers be computed that nobody waits for.
+	// MaxLatency is the deadline of requests that bring none, default 10s. Requests that cannot meet it are refused or
+	// dropped. 0 disables it, so that such requests wait without end. Too low refuses useful requests. Too high computes
+	// answers that nobody waits for.
 	MaxLatency config.Duration `yaml:"max_latency"`
 	// Batching says how requests share executions.
 	Batching Batching `yaml:"batching"`
-	// Versions selects the served versions, and names them.
+	// Versions selects the versions that are served, and names them.
 	Versions Versions `yaml:"versions"`
-	// Traffic divides the requests that name neither a version nor a label. With nil, the default, the newest version
-	// that is ready answers all of them.
+	// Traffic divides the requests that name neither a version nor a label. By default the newest ready version answers
+	// all of them.
 	Traffic *Traffic `yaml:"traffic,omitempty"`
 	// Declared is the signature that a config.pbtxt says the model has; nil: none says so. The opened model must have it.
 	Declared *Declared `yaml:"-"`
-	// Warmup are requests that are run before a version is ready; one that fails is a fault of the version. Empty, the
-	// default: made-up inputs alone.
+	// Warmup lists requests that run before a version is ready. A version whose warm-up fails does not load. By default
+	// only synthetic inputs run.
 	Warmup []Warmup `yaml:"warmup,omitempty"`
-	// State says which inputs the server keeps between the requests of an episode; nil, the default: none.
+	// State says which inputs the server keeps between the requests of an episode. By default it keeps none, except
+	// pairs that it recognises by names and shapes.
 	State *State `yaml:"state,omitempty"`
 }
 

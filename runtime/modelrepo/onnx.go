@@ -11,33 +11,34 @@ import (
 
 // ONNX says how ONNX Runtime runs a model.
 type ONNX struct {
-	// Providers are tried in order, default [cpu]. [cuda, cpu] is CUDA, else the CPU with a warning. tensorrt leaves
-	// unsupported nodes to CUDA. openvino and coreml choose their device, and are scheduled as the CPU.
+	// Providers are the execution providers in the order in which they are tried, default [cpu]. With [cuda, cpu], a
+	// server without CUDA runs the model on the CPU and logs a warning. tensorrt leaves nodes that it does not support
+	// to CUDA. openvino and coreml choose their device themselves and are scheduled as the CPU.
 	Providers []Provider `yaml:"providers,flow" enum:"cpu,cuda,tensorrt,openvino,coreml"`
-	// IntraOpThreads is the threads that one execution may use on the CPU, 1 to 256, default 1. More shortens a
-	// large model's execution; it takes cores from the other models, and their costs become harder to predict. auto:
-	// one for each 32 MiB of weights, as far as there are processors.
+	// IntraOpThreads is the number of CPU threads of one execution, 1 to 256, default 1, or auto: one for each 32 MiB of
+	// weights, up to the number of CPUs. More threads shorten a large model's execution, take CPUs from other models,
+	// and make costs harder to predict.
 	IntraOpThreads Threads `yaml:"intra_op_threads"`
-	// Device is the CUDA device that the model runs on, such as cuda:1, which --devices must name. With "", the default,
+	// Device is the CUDA device that the model runs on, such as cuda:1; the server's devices must include it. By default
 	// the server chooses.
 	Device string `yaml:"device,omitempty"`
-	// DeviceMemoryLimit bounds the memory that the model takes of a CUDA device for weights, activations and work
-	// space; 0, the default, disables the limit; at least 1MiB. Too low fails batches that would have fitted; too high
-	// lets the model take memory that others need. The memory of CUDA and its libraries comes on top.
+	// DeviceMemoryLimit bounds the CUDA device memory that the model takes for weights, activations and work space, at
+	// least 1MiB; 0, the default, disables the bound. The memory of CUDA and its libraries is not included. Too low
+	// fails batches that would fit. Too high lets the model take memory that others need.
 	DeviceMemoryLimit config.Size `yaml:"device_memory_limit"`
-	// ArenaExtendStrategy is how the model's memory on a CUDA device grows: same_as_requested, the default, by the needed
-	// amount, or next_power_of_two, by steps each twice the last, which calls the driver less often and wastes more.
+	// ArenaExtendStrategy is how the model's memory on a CUDA device grows. same_as_requested (the default) adds the
+	// requested amount. next_power_of_two doubles each step, which calls the driver less often and wastes more memory.
 	ArenaExtendStrategy ArenaStrategy `yaml:"arena_extend_strategy" enum:"same_as_requested,next_power_of_two"`
-	// TF32 lets a CUDA device round the factors of fp32 products to 10 bits; default false. Faster, with answers that
+	// TF32 lets a CUDA device round the factors of fp32 products to 10 bits, default false. It is faster, and answers
 	// differ in the fourth digit.
 	TF32 bool `yaml:"tf32"`
-	// ConvAlgoSearch is how an algorithm is chosen for each convolution on a CUDA device: heuristic, the default,
-	// guesses at once; exhaustive tries all, which stops the device at each new shape; default always takes the same one.
+	// ConvAlgoSearch is how a CUDA device's algorithm is chosen for each convolution. heuristic (the default) guesses at
+	// once. exhaustive tries all, which stops the device at each new shape. default always takes the same algorithm.
 	ConvAlgoSearch ConvSearch `yaml:"conv_algo_search" enum:"heuristic,exhaustive,default"`
-	// PinBuffers page-locks batch buffers for CUDA devices; default false. Experimental.
+	// PinBuffers page-locks batch buffers for CUDA devices, default false. It is experimental.
 	PinBuffers bool `yaml:"pin_buffers"`
-	// CUDAGraphs captures a CUDA graph for each of batching.allowed_batch_sizes and replays it; default false.
-	// Experimental.
+	// CUDAGraphs captures a CUDA graph for each of batching.allowed_batch_sizes and replays it, default false. It is
+	// experimental.
 	CUDAGraphs bool `yaml:"cuda_graphs"`
 }
 

@@ -21,18 +21,17 @@ const PipelineFile = "pipeline.yaml"
 
 // Pipeline is a version that is made of versions of other models, which are joined when it is loaded.
 type Pipeline struct {
-	// Steps are the models, in the order in which they run: 1 to 64. A step may use the outputs of earlier ones.
+	// Steps are the models in the order in which they run, 1 to 64. A step may use outputs of earlier steps.
 	Steps []Step `yaml:"steps"`
-	// Outputs are those of the pipeline by name, each an output of a step: {action: act.action}. A step that no output
-	// needs is a fault.
+	// Outputs maps each output of the pipeline to an output of a step: {action: act.action}. A step that no output needs
+	// is an error.
 	Outputs map[string]string `yaml:"outputs,flow"`
-	// Joined has the steps be one model, default true. Otherwise, and always where a step has a condition, each step is a
-	// request to the version that the repository serves by itself, in batches with other requests to it: for steps on
-	// different devices, or steps whose batches have very different sizes.
+	// Joined merges the steps into one model, default true. Otherwise, and always if a step has a condition, each step
+	// is a request to the version that the repository serves, and shares batches with other requests to it. That suits
+	// steps on different devices, or steps with very different batch sizes.
 	Joined bool `yaml:"joined"`
-	// Defaults are what outputs hold for rows that a step with a condition leaves out, for each output that needs such a
-	// step: a number, true or false, or a text, {action: 0}; or the rows of an input of the same type and shape, by its
-	// name, {hn: h}.
+	// Defaults are the values of outputs for rows that a conditional step leaves out: a number, true, false or a text,
+	// {action: 0}; or the rows of an input of the same type and shape, {hn: h}.
 	Defaults map[string]Scalar `yaml:"defaults,flow,omitempty"`
 
 	// Text is the file; that of an ensemble is written when its versions are known.
@@ -47,21 +46,21 @@ type Pipeline struct {
 
 // Step is one model of a pipeline.
 type Step struct {
-	// Name names the step in this file: letters, digits, "_" and "-".
+	// Name is the step's name in this file: letters, digits, "_" and "-".
 	Name string `yaml:"name"`
-	// Model and Version name what runs, a version of a model of the repository. The version is always named: one
-	// version of a pipeline is one version of each of its models.
+	// Model and Version name the version that runs. The version is required, because one version of a pipeline consists
+	// of one version of each of its models.
 	Model   string `yaml:"model"`
 	Version int64  `yaml:"version"`
-	// Inputs say what each input of the model gets: an input of the pipeline, or an output of an earlier step,
-	// "step.output". Inputs of a model that have a default may be left out.
+	// Inputs maps each input of the model to an input of the pipeline, or to an output of an earlier step,
+	// "step.output". Inputs of the model that have a default may be left out.
 	Inputs map[string]string `yaml:"inputs,flow,omitempty"`
-	// Repeat is how often the step runs, 1 to 10,000, default 1; each time with its own outputs of the time before as the
-	// inputs that Carry names.
+	// Repeat is how many times the step runs, 1 to 10,000, default 1. Each run receives outputs of the previous run as
+	// Carry says.
 	Repeat int `yaml:"repeat,omitempty"`
-	// Carry names the output that an input gets from the second time on: {x: x_next}.
+	// Carry names the output that an input receives from the second run on: {x: x_next}.
 	Carry map[string]string `yaml:"carry,flow,omitempty"`
-	// When leaves rows out of this step, and of all steps that need it; nil: none.
+	// When leaves rows out of this step and of all steps that need it. By default all rows run.
 	When *When `yaml:"when,omitempty"`
 
 	// Once the repository was read: the version, what its model's settings keep, nil: nothing; and which inputs the
@@ -74,9 +73,9 @@ type Step struct {
 
 // When is the condition of a step: rows pass for which a value is above one bound and below the other.
 type When struct {
-	// Output is an output of an earlier step, "step.output", with one number, or one true (1) or false (0), for each row.
+	// Output is an output of an earlier step, "step.output", with one number for each row, or true (1) or false (0).
 	Output string `yaml:"output"`
-	// Above and Below are the bounds; one of them may be left out.
+	// Above and Below are bounds; a row runs if its value is above one and below the other. One of them may be left out.
 	Above Bound `yaml:"above,omitempty"`
 	Below Bound `yaml:"below,omitempty"`
 }

@@ -9,13 +9,13 @@ import (
 
 // Versions selects the served versions, and names them.
 type Versions struct {
-	// Policy selects the versions that are served, default {latest: 1}.
+	// Policy selects the versions that are served: all, {latest: N} or {specific: [N, ...]}. The default is {latest: 1}.
 	Policy Policy `yaml:"policy" config:"replace"`
-	// Transition says which step comes first when other versions are selected: loading the new ones or unloading the
-	// old.
+	// Transition is which step comes first when the selection changes: availability loads new versions before it unloads
+	// old ones; resource unloads first.
 	Transition Transition `yaml:"transition" enum:"availability,resource"`
-	// Labels are names of versions that requests may use, such as stable: 3. A label names a version that is there and
-	// that the policy does not exclude.
+	// Labels are names of versions for requests, such as stable: 3. A labelled version must exist, and the policy must
+	// not exclude it.
 	Labels map[string]int64 `yaml:"labels,omitempty,flow"`
 }
 
@@ -33,8 +33,8 @@ const (
 // Policy selects versions; exactly one field is set. In files it is all, {latest: N} or {specific: [N, ...]}.
 type Policy struct {
 	All bool `yaml:"-"`
-	// Latest selects the N highest numbers, N at least 1, and the versions that labels and traffic name. More versions
-	// side by side take more memory.
+	// Latest selects the N highest numbers, N at least 1, and the versions that labels and traffic name. Each version
+	// takes memory.
 	Latest int `yaml:"latest"`
 	// Specific selects exactly these numbers.
 	Specific []int64 `yaml:"specific,flow"`

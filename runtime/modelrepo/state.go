@@ -18,31 +18,30 @@ import (
 type State struct {
 	// None: nothing is kept, not even what names and shapes tell, which is what is kept without settings.
 	None bool `yaml:"-"`
-	// Pairs are the inputs that are, in the next request, what an output is.
+	// Pairs are inputs that receive the value of an output of the previous request.
 	Pairs []StatePair `yaml:"pairs,flow,omitempty"`
-	// Windows are the inputs that have the latest values of another input or of an output, as a stack of frames.
+	// Windows are inputs that hold the latest values of another input or of an output, as a stack of frames.
 	Windows []StateWindow `yaml:"windows,flow,omitempty"`
-	// Initial is what such an input is in the first request of an episode, by its name: a number that fills it, or a file
-	// of one row, as nested lists of JSON. Default 0.
+	// Initial gives the value of such an input in the first request of an episode, by the input's name, default 0: a
+	// number that fills it, or a file with one row as nested JSON lists.
 	Initial map[string]config.Scalar `yaml:"initial,flow,omitempty"`
-	// Start names the input that the server sets to 1 in the first request of an episode, and to 0 in the others; "":
-	// there is none.
+	// Start names an input that the server sets to 1 in the first request of an episode and to 0 in the others.
 	Start string `yaml:"start,omitempty"`
-	// End, Ready and ID are such inputs, too: 1 in the last request and 0 in the others; 1 in each; and the name of the
-	// episode, which must be a number.
+	// End, Ready and ID name inputs that the server sets, too: End to 1 in the last request and 0 in the others, Ready
+	// to 1, and ID to the episode's name, which must then be a number.
 	End   string `yaml:"end,omitempty"`
 	Ready string `yaml:"ready,omitempty"`
 	ID    string `yaml:"id,omitempty"`
-	// MaxEpisodes is how many episodes a version may have at a time, 1 to 1000000, default 10000. Too low refuses
-	// episodes; each takes memory for its state.
+	// MaxEpisodes is the largest number of episodes that a version has at a time, 1 to 1000000, default 10000. Too low
+	// refuses episodes. Each takes memory for its state.
 	MaxEpisodes int `yaml:"max_episodes"`
 	// Idle is how long an episode lasts without a request, 1ms to 24h, default 60s. Too low loses the state of slow
-	// callers; too high keeps the state of callers that are gone.
+	// callers. Too high keeps the state of callers that have left.
 	Idle config.Duration `yaml:"idle"`
-	// OnVersionChange is what becomes of an episode when another version is to answer it: refuse, the default, tells its
-	// caller that it is lost; reset begins it anew; carry goes on with its state, where the shapes are equal.
+	// OnVersionChange is what happens to an episode when another version is to answer it. refuse (the default) answers
+	// that the episode is lost. reset begins it again. carry continues with its state where the shapes are equal.
 	OnVersionChange OnVersionChange `yaml:"on_version_change" enum:"refuse,reset,carry"`
-	// Bind is stream: an episode ends with the stream that it began on. "", the default: it does not.
+	// Bind can be stream: an episode then ends with the stream on which it began. By default it does not.
 	Bind StateBinding `yaml:"bind,omitempty" enum:"stream"`
 
 	// File and Text are the settings file, for the places of what is found wrong at load.
@@ -54,17 +53,20 @@ type State struct {
 
 // StatePair is an input, and the output that it is in the next request.
 type StatePair struct {
-	Input  string `yaml:"input"`
+	// Input is the input that receives the value.
+	Input string `yaml:"input"`
+	// Output is the output of the previous request.
 	Output string `yaml:"output"`
 }
 
 // StateWindow is an input that has the values of several requests, one behind the other, the latest last.
 type StateWindow struct {
+	// Input is the input that holds the values, the latest last.
 	Input string `yaml:"input"`
-	// Of is an input, whose latest value is that of the present request, or an output, whose latest is that of the request
-	// before. "", the default: requests bring the latest value as the input itself.
+	// Of is an input, whose latest value is that of the present request, or an output, whose latest value is that of the
+	// previous request. By default requests bring the latest value as the input itself.
 	Of string `yaml:"of,omitempty"`
-	// Steps is how many values it has, 1 to 65536.
+	// Steps is the number of values, 1 to 65536.
 	Steps int `yaml:"steps"`
 }
 

@@ -10,29 +10,29 @@ import (
 
 // Synth describes a synthetic model: an execution of n rows takes Base + n × PerRow, and the outputs are made up.
 type Synth struct {
-	// Base is the time of an execution however many rows it has, up to 1m; default 0.
+	// Base is the duration of an execution independent of its rows, up to 1m, default 0.
 	Base config.Duration `yaml:"base"`
-	// PerRow is the time that each row adds, up to 1m; default 0.
+	// PerRow is the duration that each row adds, up to 1m, default 0.
 	PerRow config.Duration `yaml:"per_row"`
-	// Jitter varies each execution's time by up to this fraction either way, 0 to 1; 0, the default, disables it.
+	// Jitter varies each duration by up to this fraction in both directions, 0 to 1. 0, the default, disables it.
 	Jitter float64 `yaml:"jitter"`
-	// Seed makes jitter and outputs reproducible; any value, default 0.
+	// Seed makes jitter and outputs reproducible, default 0.
 	Seed int64 `yaml:"seed"`
-	// FailOnNaN makes an execution fail when an input holds a NaN, as some models do.
+	// FailOnNaN makes an execution fail when an input contains a NaN, as some models do.
 	FailOnNaN bool `yaml:"fail_on_nan"`
-	// FailEvery N makes every Nth execution fail; 0, the default, disables it.
+	// FailEvery makes every Nth execution fail. 0, the default, disables it.
 	FailEvery int `yaml:"fail_every"`
-	// Inputs and Outputs are the signature, by tensor name; at least one each.
+	// Inputs and Outputs are the signature by tensor name, at least one of each.
 	Inputs  map[string]Tensor `yaml:"inputs"`
 	Outputs map[string]Tensor `yaml:"outputs"`
 }
 
 // Tensor declares one input or output of a synthetic model.
 type Tensor struct {
-	// DType is the type of the elements; required.
+	// DType is the type of the elements, required.
 	DType DType `yaml:"dtype"`
-	// Shape has -1 where the size varies; an output only in its batch dimension. Required; [] is a scalar.
-	// At most 8 dimensions and 2^28 elements per row.
+	// Shape has -1 where a size varies; an output only in its batch dimension. It is required, and [] is a scalar. At
+	// most 8 dimensions and 2^28 elements per row.
 	Shape tensor.Shape `yaml:"shape,flow"`
 }
 

@@ -10,39 +10,39 @@ import (
 
 // Traffic divides the requests that name neither a version nor a label among the versions of a model.
 type Traffic struct {
-	// Split are the parts. Without any, the default, the newest version that is ready answers everything.
+	// Split lists the slots that divide the traffic. Without slots the newest ready version answers everything.
 	Split []SplitEntry `yaml:"split,omitempty"`
-	// Shadow are versions that get copies of the requests; their answers are compared, and no caller gets them. Empty,
-	// the default, disables shadowing.
+	// Shadow lists versions that receive copies of requests. Weft compares their answers, and no caller receives them.
+	// By default there are none.
 	Shadow []ShadowEntry `yaml:"shadow,omitempty"`
 }
 
 // SplitEntry is one part of a split.
 type SplitEntry struct {
-	// Slot is the part's name in answers and metrics, unique in the split; required.
+	// Slot is the slot's name in answers and metrics, required, and unique in the split.
 	Slot string `yaml:"slot"`
-	// Version answers the part's requests; required. Two slots may lead to one version.
+	// Version is the version that answers the slot's requests, required. Two slots may use one version.
 	Version int64 `yaml:"version"`
-	// Weight is the part's share of the episodes, relative to the sum of all weights; required. 0 gives it no new
-	// episodes, unless no slot with weight is ready.
+	// Weight is the slot's share of the episodes relative to the sum of all weights, required. A slot with weight 0 gets
+	// no new episodes, unless no slot with a weight is ready.
 	Weight float64 `yaml:"weight"`
 }
 
 // ShadowEntry is a version in the shadow of the versions that answer.
 type ShadowEntry struct {
-	// Version gets the requests; required.
+	// Version is the version that receives the copies, required.
 	Version int64 `yaml:"version"`
-	// Sample is the part of the episodes or requests that it gets, above 0 up to 1, default 1. More shows differences
-	// sooner; it takes spare device time.
+	// Sample is the fraction of episodes or requests that are copied, above 0, at most 1, default 1. More shows
+	// differences sooner and takes spare device time.
 	Sample float64 `yaml:"sample"`
-	// Per is the sampled unit: whole episodes, the default, or single requests. A version that keeps state between the
-	// requests of an episode needs whole ones.
+	// Per is the unit of the sample: episode (the default) or request. A version that keeps state between the requests
+	// of an episode needs whole episodes.
 	Per Per `yaml:"per" enum:"episode,request"`
-	// Tolerance is the largest difference with which an element agrees, relative to its output's largest magnitude;
-	// above 0, default 0.001. Too low calls rounding a difference; too high hides real ones.
+	// Tolerance is the largest difference at which two elements count as equal, relative to the output's largest
+	// magnitude; above 0, default 0.001. Too low reports rounding as a difference. Too high hides real differences.
 	Tolerance float64 `yaml:"tolerance"`
-	// Tolerances are those of single outputs, by name, from 0 to 1; 0 asks for equal values. By default every output
-	// has Tolerance.
+	// Tolerances gives tolerances of single outputs by name, 0 to 1; 0 requires equal values. Other outputs use
+	// Tolerance.
 	Tolerances map[string]float64 `yaml:"tolerances,omitempty"`
 }
 

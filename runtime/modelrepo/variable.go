@@ -10,12 +10,14 @@ import (
 // VariableDim pads one dimension of an input to one of a few lengths, with elements of one value behind those of the
 // request.
 type VariableDim struct {
-	// Axis is the dimension, counted from 0; not that of the batch. Its size must be open in the model.
+	// Axis is the dimension that is padded, counted from 0. It is not the batch dimension, and its size must be open in
+	// the model.
 	Axis int `yaml:"axis"`
-	// Buckets are the lengths that are executed, ascending; a request gets the next that is not below its own, and may
-	// not be longer than the last. Few and far apart waste time on padding; many make batches small and loading slow.
+	// Buckets are the lengths that are executed, ascending. A request gets the smallest length that is not below its
+	// own; a longer request than the last is refused. Few lengths waste time on padding. Many make batches small and
+	// loading slow.
 	Buckets []int `yaml:"buckets,flow"`
-	// PadValue is the added value: a number, true or false, or text, as the input's elements are. Default 0, false or "".
+	// PadValue is the added value, of the input's type. The default is 0, false or the empty string.
 	PadValue config.Scalar `yaml:"pad_value,omitempty"`
 }
 

@@ -15,26 +15,26 @@ import (
 
 // Warmup is a request that is run before a version is ready, after those with made-up inputs.
 type Warmup struct {
-	// Name says which one failed; default "", and its place in the list says so, too.
+	// Name names the request in errors. By default its place in the list does.
 	Name string `yaml:"name,omitempty"`
-	// BatchSize is how many rows the request has, at least 1, default 1.
+	// BatchSize is the number of rows of the request, at least 1, default 1.
 	BatchSize int `yaml:"batch_size"`
-	// Count is how often it is run, 1 to 1000, default 1. Too high makes loading slow.
+	// Count is how many times the request runs, 1 to 1000, default 1. Too high makes loading slow.
 	Count int `yaml:"count"`
-	// Inputs are those of the model, by name.
+	// Inputs are the inputs of the model, by name.
 	Inputs map[string]WarmupInput `yaml:"inputs"`
 }
 
 // WarmupInput is one input of a request.
 type WarmupInput struct {
-	// DType is the type of the elements; by default that of the model.
+	// DType is the type of the elements. The default is the model's type.
 	DType DType `yaml:"dtype,omitempty"`
-	// Shape is that of one row, without the dimension of the batch, or the whole one; required.
+	// Shape is the shape of one row without the batch dimension, or the whole shape; required.
 	Shape tensor.Shape `yaml:"shape,flow"`
-	// Data is zero, or random: small numbers; "": random.
+	// Data is zero or random (small numbers). The default is random.
 	Data WarmupData `yaml:"data,omitempty" enum:"zero,random"`
-	// File is a file below the directory warmup of the model, which has the elements in the place of Data: those of a row,
-	// which are repeated for all rows, or those of the whole shape.
+	// File is a file in the model's directory warmup that holds the elements in place of Data: those of one row, which
+	// repeat for all rows, or those of the whole shape.
 	File string `yaml:"file,omitempty"`
 }
 

@@ -1,0 +1,196 @@
+package archtest
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// settingsPage is written from the comments of the fields that hold the settings.
+const settingsPage = "docs/reference/settings.md"
+
+var (
+	update    = flag.Bool("update", false, "rewrite "+settingsPage)
+	fieldWord = regexp.MustCompile(`\b[A-Z][A-Za-z0-9]*\b`)
+)
+
+// structs are the types of one package that have fields with settings.
+type structs map[string]*ast.StructType
+
+func structsOf(t *tree, dir string) structs {
+	found := structs{}
+	for _, f := range t.files {
+		if f.dir != dir || f.test {
+			continue
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.TypeSpec); ok {
+				if s, ok := spec.Type.(*ast.StructType); ok {
+					found[spec.Name.Name] = s
+				}
+			}
+			return true
+		})
+	}
+	return found
+}
+
+// setting is a field that a settings file has.
+type setting struct {
+	goName, key, group, text string
+	def                      string
+	of                       string // the type of its fields, if it has some
+}
+
+// settings returns the fields of a type that have a key in files. A comment of several fields is that of the first.
+func (s structs) settings(name string) (list []setting) {
+	for _, field := range s[name].Fields.List {
+		if field.Tag == nil {
+			continue
+		}
+		raw, _ := strconv.Unquote(field.Tag.Value)
+		tag := reflect.StructTag(raw)
+		key, _, _ := strings.Cut(tag.Get("yaml"), ",")
+		if key == "" || key == "-" {
+			continue
+		}
+		text := strings.Join(strings.Fields(field.Doc.Text()), " ")
+		list = append(list, setting{
+			goName: field.Names[0].Name, key: key, group: strings.TrimSuffix(tag.Get("group"), ":"), text: text,
+			def: tag.Get("default"), of: s.inner(field.Type),
+		})
+	}
+	return list
+}
+
+// inner is the type of the package that a field is, points to or has several of; "": none with fields of its own.
+func (s structs) inner(of ast.Expr) string {
+	switch of := of.(type) {
+	case *ast.StarExpr:
+		return s.inner(of.X)
+	case *ast.ArrayType:
+		return s.inner(of.Elt)
+	case *ast.MapType:
+		return s.inner(of.Value)
+	case *ast.Ident:
+		if s[of.Name] != nil && len(s.settings(of.Name)) > 0 {
+			return of.Name
+		}
+	}
+	return ""
+}
+
+// write writes the settings of a type as a list, by groups, and then those of its fields. Settings that have one comment
+// together stand in one item.
+func (s structs) write(page *strings.Builder, name, prefix string) {
+	list := s.settings(name)
+	keys := map[string]string{}
+	var groups []string
+	for _, one := range list {
+		keys[one.goName] = one.key
+		if !slices.Contains(groups, one.group) {
+			groups = append(groups, one.group)
+		}
+	}
+	for _, group := range groups {
+		if group != "" {
+			fmt.Fprintf(page, "\n### %s\n\n", group)
+		}
+		for i, one := range list {
+			if one.group != group || one.text == "" {
+				continue
+			}
+			fmt.Fprintf(page, "- `%s`", one.key)
+			for _, more := range list[i+1:] {
+				if more.text != "" {
+					break
+				}
+				fmt.Fprintf(page, ", `%s`", more.key)
+			}
+			if one.def != "" {
+				fmt.Fprintf(page, " (default `%s`)", one.def)
+			}
+			fmt.Fprintf(page, ": %s\n", forReaders(one, keys))
+		}
+	}
+	for _, one := range list {
+		if one.of != "" {
+			fmt.Fprintf(page, "\n### `%s`\n\n", prefix+one.key)
+			s.write(page, one.of, prefix+one.key+".")
+		}
+	}
+}
+
+// forReaders is a comment without names of Go: it does not begin with that of the field, and calls others by their keys.
+func forReaders(one setting, keys map[string]string) string {
+	text, found := strings.CutPrefix(one.text, one.goName+" ")
+	if found && !strings.HasPrefix(text, "and ") && !strings.HasPrefix(text, "can ") {
+		text = strings.TrimPrefix(strings.TrimPrefix(text, "is "), "are ")
+		text = strings.ToUpper(text[:1]) + text[1:]
+	} else {
+		text = one.text
+	}
+	return fieldWord.ReplaceAllStringFunc(text, func(word string) string {
+		if key := keys[word]; key != "" && (word != "HTTP" && word != "ONNX") {
+			return "`" + key + "`"
+		}
+		return word
+	})
+}
+
+// settingsText is the page.
+func settingsText(t *tree) string {
+	var page strings.Builder
+	page.WriteString(`# Settings
+
+Every setting of the server, of a model and of a pipeline. This page is written from the code by ` + "`make generate`" + `.
+[Configuration](configuration.md) explains the files and how settings act together.
+
+## The server: flags of weft serve, keys of --config
+`)
+	structsOf(t, "internal/config").write(&page, "Server", "")
+	models := structsOf(t, "runtime/modelrepo")
+	page.WriteString("\n## A model: model.yaml\n\n")
+	models.write(&page, "Manifest", "")
+	page.WriteString("\n## A pipeline: pipeline.yaml\n\n")
+	models.write(&page, "Pipeline", "")
+	return page.String()
+}
+
+// settingsWritten wants the page to be what the code says.
+func settingsWritten(root fs.FS, t *tree) []string {
+	have, err := fs.ReadFile(root, settingsPage)
+	if err != nil || string(have) != settingsText(t) {
+		return []string{settingsPage + " is not what the comments say: run make generate, and commit the result"}
+	}
+	return nil
+}
+
+func TestSettingsPage(t *testing.T) {
+	if *update {
+		holds(t, func(repo *tree) []string {
+			name := filepath.Join("..", "..", filepath.FromSlash(settingsPage))
+			if err := os.WriteFile(name, []byte(settingsText(repo)), 0o666); err != nil {
+				return []string{err.Error()}
+			}
+			return nil
+		})
+	}
+	holds(t, func(repo *tree) []string { return settingsWritten(root, repo) })
+	holds(t, func(repo *tree) []string {
+		if len(settingsWritten(fstest.MapFS{settingsPage: {Data: []byte("# Settings\n")}}, repo)) != 1 {
+			return []string{"a page without settings is not complained about"}
+		}
+		return nil
+	})
+}
