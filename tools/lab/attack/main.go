@@ -1,5 +1,5 @@
 // Command attack measures from outside what a stranger can cost a Weft server: its memory, its processor, and the time
-// of honest callers. It attacks servers that it starts itself, on loopback addresses only. docs/operations/benchmarking.md
+// of honest callers. It attacks servers that it starts itself, on loopback addresses only. docs/bench/README.md
 // describes the figures.
 package main
 

@@ -36,7 +36,7 @@ func (a *attack) cap() string {
 // publish writes the tables as Markdown.
 func (c *runCommand) publish(all []harness.Table) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "# What attacks cost\n\nWritten by `make attack`; [BENCHMARKING.md](../BENCHMARKING.md) describes "+
+	fmt.Fprintf(&text, "# What attacks cost\n\nWritten by `make attack`; [the attack suite](README.md#the-attack-suite) describes "+
 		"the figures. %s\n\nRounds: %d of %v, beside a control each. The server has one processor, the attacker and the "+
 		"honest callers another.\n", harness.Machine(c.Weft), c.effort().rounds, c.effort().span)
 	for _, t := range all {

@@ -1,6 +1,6 @@
 // Command limits measures how near a Weft server comes to what is possible: to a bare gRPC echo, to ONNX Runtime
 // without a server, and to its own capacity while more is asked of it. All that is compared takes turns in one run.
-// docs/operations/benchmarking.md describes the figures.
+// docs/bench/README.md describes the figures.
 package main
 
 import (

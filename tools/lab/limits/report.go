@@ -25,7 +25,7 @@ func (c *runCommand) publish(b *book, places []place, e effort, o harness.Output
 	var page bytes.Buffer
 	fmt.Fprintf(&page, `# How near to the limits
 
-`+"`make bench-limits`"+` wrote this page; [BENCHMARKING.md](../BENCHMARKING.md#the-limit-suite) says how it measures.
+`+"`make bench-limits`"+` wrote this page; [the limit suite](README.md#the-limit-suite) says how it measures.
 Medians of %d rounds, with the least and the greatest in parentheses; ratios are taken within each round.
 
 %s
