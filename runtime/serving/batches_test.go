@@ -616,8 +616,8 @@ func TestAHurriedHang(t *testing.T) {
 	}
 }
 
-// TestSettings: the scheduler's, by a manifest and what was proven; also for each model.yaml of docs/migrate/README.md, as
-// the page says.
+// TestSettings: the scheduler's, by a manifest and what was proven; also for each model.yaml of docs/migrate, as the pages
+// say.
 func TestSettings(t *testing.T) {
 	m := modelrepo.Defaults()
 	m.TargetLatency, m.MaxLatency = config.Duration(3*time.Millisecond), config.Duration(time.Second)
@@ -638,20 +638,26 @@ func TestSettings(t *testing.T) {
 		t.Errorf("settings of what is not batched: %+v", s)
 	}
 
-	page, err := os.ReadFile("../../docs/migrate/README.md")
+	pages, err := filepath.Glob("../../docs/migrate/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []sharedsched.Settings
-	for i, block := range strings.Split(string(page), "```yaml\n")[1:] {
-		text, _, _ := strings.Cut(block, "```")
-		m, err := modelrepo.ReadManifest("docs/migrate/README.md", []byte(text))
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
 		if err != nil {
-			t.Errorf("example %d: %v", i, err)
-			continue
+			t.Fatal(err)
 		}
-		most := proof.Verdict{Batched: true, Most: m.Batching.MaxBatchSize, Allowed: m.Batching.AllowedBatchSizes}
-		got = append(got, settings(&m, most.Under(&m.Batching)))
+		for _, block := range strings.Split(string(text), "```yaml\n")[1:] {
+			text, _, _ := strings.Cut(block, "```")
+			m, err := modelrepo.ReadManifest(page, []byte(text))
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			most := proof.Verdict{Batched: true, Most: m.Batching.MaxBatchSize, Allowed: m.Batching.AllowedBatchSizes}
+			got = append(got, settings(&m, most.Under(&m.Batching)))
+		}
 	}
 	base := sharedsched.Settings{
 		Batched:        true,
@@ -665,7 +671,7 @@ func TestSettings(t *testing.T) {
 	triton.MaxBatchSize, triton.BatchTimeout, triton.MaxQueue, triton.MaxLatency = 8, 100*time.Microsecond, 200,
 		500*time.Millisecond
 	if diff := cmp.Diff([]sharedsched.Settings{tfs, triton}, got); diff != "" {
-		t.Errorf("settings of the page (-want +got):\n%s", diff)
+		t.Errorf("settings of the pages (-want +got):\n%s", diff)
 	}
 }
 
