@@ -14,7 +14,7 @@ type rule struct {
 	why   string
 }
 
-// importRules is the table of them, in the order of docs/ARCHITECTURE.md.
+// importRules is the table of them.
 //
 //go:embed testdata/imports.txt
 var importRules string

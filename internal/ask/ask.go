@@ -23,7 +23,7 @@ import (
 // Options are the flags.
 type Options struct {
 	Model   string          `arg:"" help:"Name of the model."`
-	Input   []string        `sep:"none" placeholder:"NAME=JSON" help:"An input of the model: numbers, texts (in quotation marks) or true and false, in as many nested lists as it has dimensions. NAME=@FILE reads the JSON from a file, NAME=@- from the standard input; a model with one input needs no NAME=. Repeat it for each input."`
+	Input   []string        `sep:"none" placeholder:"NAME=JSON" help:"An input as nested JSON lists of numbers, texts, true or false. NAME=@FILE reads a file, NAME=@- standard input. Repeat it for each input; a single input needs no NAME=."`
 	Output  []string        `placeholder:"NAME" help:"Return only these outputs."`
 	Version *int64          `xor:"choice" placeholder:"N" help:"Ask this version. By default traffic decides, or the newest ready version answers."`
 	Label   *string         `xor:"choice" placeholder:"NAME" help:"Ask the version with this label."`

@@ -43,7 +43,7 @@ type Manifest struct {
 	TargetLatency config.Duration `yaml:"target_latency"`
 	// MaxLatency is the deadline of requests that bring none, default 10s. Requests that cannot meet it are refused or
 	// dropped. 0 disables it, so that such requests wait without end. Too low refuses useful requests. Too high computes
-	// answers that nobody waits for.
+	// answers for callers that have left.
 	MaxLatency config.Duration `yaml:"max_latency"`
 	// Batching says how requests share executions.
 	Batching Batching `yaml:"batching"`
