@@ -169,6 +169,15 @@ test-page: setup build ## Test the live page in a headless Chromium, against mad
 	$(LAB) ./demo
 	scripts/page/run.sh --all .weft/page
 
+.PHONY: picture
+picture: setup build ## Take the pictures of README anew, with the demo and a headless Chromium (docs/pictures)
+	$(LAB) ./demo
+	node scripts/page/picture.mjs
+
+.PHONY: site
+site: ## Build the site of docs/ into .weft/docs, and refuse links that lead nowhere (skips without Python or the packages; SITE_REQUIRED=1 fails)
+	scripts/site/build.sh .weft/docs
+
 .PHONY: generate
 generate: $(BUF) $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc ## Regenerate proto/gen, and the pages of commands and settings
 	$(BUF) generate
@@ -244,7 +253,7 @@ fmt: $(TOOLS)/golangci-lint $(BUF) ## Format the Go and protocol sources
 
 .PHONY: ci
 ci: ## Everything a change must pass, two parts at a time; what each says comes when it has ended. What is measured runs by itself
-	$(MAKE) --jobs=2 --output-sync=target FUZZTIME=2000x FUZZSHARE=4 race test test-lab lint checkgenerate vulncheck smoke test-clients test-packages test-image test-fleet test-deploy test-page fuzz
+	$(MAKE) --jobs=2 --output-sync=target FUZZTIME=2000x FUZZSHARE=4 race test test-lab lint checkgenerate vulncheck smoke test-clients test-packages test-image test-fleet test-deploy test-page site fuzz
 	$(MAKE) replicas ARGS=--quick
 
 .PHONY: clean

@@ -107,7 +107,7 @@ func (r *trial) publish(o harness.Output, whole bool) error {
 	var page bytes.Buffer
 	fmt.Fprintf(&page, `# Several servers
 
-`+"`make replicas`"+` wrote this page; [SCALE.md](../SCALE.md) says what it measures. All servers, callers and balancers
+`+"`make replicas`"+` wrote this page; [Measurements of several servers](many-machines.md) says what it measures. All servers, callers and balancers
 shared one machine. Devices are synthetic: %v and %v a row, batches of at most %d rows, all of it slower by a
 factor of %d. An answer is in time within %v. Rounds: %d of %v, after %v in which weights settle; a round measures all
 policies of a cell against the same servers, one after the other.
