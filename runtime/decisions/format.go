@@ -12,7 +12,7 @@ import (
 // Format is the number of the files' format. A change that an older server would misread raises it.
 const Format = 2
 
-// file is the stored form of a model, as JSON. docs/how-to/versions.md describes it.
+// file is the stored form of a model, as JSON. docs/reference/state-directory.md describes it.
 type file struct {
 	Format int    `json:"format"`
 	Name   string `json:"model"`

@@ -77,8 +77,8 @@ func (b *Batching) Notes() (notes []string) {
 	}
 	if b.BatchTimeout > 0 {
 		notes = append(notes, fmt.Sprintf(
-			"batching.batch_timeout is %v: a partial batch is held that long even where a request is wanted earlier; "+
-				"0s starts it when the device is free", b.BatchTimeout))
+			"batching.batch_timeout is %v: a partial batch waits that long for more rows, unless a deadline or a latency "+
+				"target ends the wait; 0s starts it when the device is free", b.BatchTimeout))
 	}
 	return notes
 }
