@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the tests of clients in Python against a real server (run.sh WEFT FOLDER), in environments that are made below FOLDER,
-# and that of the example in JavaScript.
+# those of the examples in JavaScript, C++ and Java, and the programs of docs/how-to/clients.md.
 set -euo pipefail
 
 weft=$(realpath "${1:?usage: run.sh WEFT FOLDER}")
