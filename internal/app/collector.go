@@ -12,7 +12,7 @@ import (
 )
 
 // leastGarbage is how many bytes of garbage there may be in any case before the heap is collected.
-// docs/reference/configuration.md has what less costs.
+// docs/bench/processors.md has what less costs.
 const leastGarbage = 32 << 20
 
 // tuned says that the collector is set anew after each collection. Tests clear it, which ends that.
@@ -21,7 +21,7 @@ var tuned atomic.Bool
 // TuneCollector sets the garbage collector for a server. GOGC and GOMEMLIMIT, where the environment has them, win.
 //
 // Go collects the heap when it has doubled. That of a server is small, and would be collected all the time: a fifth of
-// the processor time of a request (docs/reference/configuration.md has the figures). Where it is large, most of it are tensors,
+// the processor time of a request (docs/bench/processors.md has the figures). Where it is large, most of it are tensors,
 // which cost a collection nothing, and as much garbage would be allowed as there are tensors. So here there may be as
 // much garbage as there is memory that a collection has to look through, and leastGarbage.
 //

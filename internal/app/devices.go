@@ -88,7 +88,7 @@ func (d devices) forScheduler() []sharedsched.Device {
 }
 
 // weightsOfThread is how many bytes of weights are worth one more thread for an execution. With less, waking the thread
-// takes as long as it saves; docs/reference/configuration.md has the figures.
+// takes as long as it saves; docs/bench/processors.md has the figures.
 const weightsOfThread = 32 << 20
 
 // threads returns how many threads ONNX Runtime may use within one execution on the processor. The weights stand for

@@ -171,8 +171,8 @@ type Server struct {
 	StateDir string `yaml:"state-dir" name:"state-dir" default:"auto" placeholder:"DIR" group:"Models:" help:"Directory for decisions; auto, or none."`
 	// ShadowLog is a file to which the server appends one JSON line for each comparison of a shadow. Empty disables it.
 	ShadowLog string `yaml:"shadow-log,omitempty" name:"shadow-log" default:"" placeholder:"FILE" group:"Models:" help:"Log each comparison of a shadow as JSON."`
-	// ONNXRuntimeLib is the path of the ONNX Runtime shared library. Empty searches beside the program, where weft setup
-	// puts it, and in the system's directories.
+	// ONNXRuntimeLib is the path of the ONNX Runtime shared library. Empty searches beside the program, in a clone, and
+	// where weft setup puts it.
 	ONNXRuntimeLib string `yaml:"onnxruntime-lib" name:"onnxruntime-lib" default:"" env:"WEFT_ONNXRUNTIME_LIB" placeholder:"PATH" group:"Execution:" help:"ONNX Runtime library"`
 	// ORTOps are shared libraries with custom ONNX Runtime operators, which models of every repository may use. Their
 	// code runs where models run.
