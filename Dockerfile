@@ -1,4 +1,4 @@
-# Weft for processors: docker build -t weft . (docs/install/packages.md says how to run it, and what GPUs need).
+# Weft for CPUs: docker build -t weft . (docs/install/kubernetes.md says how to run it, docs/install/gpu.md what GPUs need).
 # Tags of the images, as of the digests: node 22-bookworm-slim, golang 1.26.8-bookworm, distroless cc-debian12:nonroot.
 FROM node@sha256:6c74791e557ce11fc957704f6d4fe134a7bc8d6f5ca4403205b2966bd488f6b3 AS npm
 

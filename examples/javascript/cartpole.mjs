@@ -2,7 +2,7 @@
 //
 //     node examples/javascript/cartpole.mjs [http://127.0.0.1:9001]
 //
-// It needs Node 20 or newer. The protocol is the Open Inference Protocol (docs/reference/open-inference.md). One episode asks in
+// It needs Node 20 or newer. The protocol is the Open Inference Protocol (docs/reference/protocols.md). One episode asks in
 // JSON, and one with tensors as bytes, which is what large ones should be.
 
 const server = process.argv[2] ?? "http://127.0.0.1:9001";

@@ -1,5 +1,5 @@
 // Package openinference serves the Open Inference Protocol, which clients of Triton and KServe speak, with Triton's
-// extensions that have a meaning here. docs/reference/open-inference.md lists what each call and parameter does.
+// extensions that have a meaning here. docs/reference/protocols.md lists what each call and parameter does.
 //
 // A prediction comes by gRPC or by HTTP. Both make the same request of it, and differ in how they read and write:
 //   - By gRPC, request.Take decodes the message, but for its large values, which stay in the buffers of gRPC.

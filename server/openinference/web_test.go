@@ -62,7 +62,7 @@ func TestWebInfer(t *testing.T) {
 		t.Errorf("bytes: %q: %v", got, err)
 	}
 	for body, want := range map[string]string{
-		"":        "400 {\"error\":\"the body: expected JSON as docs/reference/http.md has it, got the end of it at byte 0, where an object was expected",
+		"":        "400 {\"error\":\"the body: expected JSON as docs/reference/protocols.md has it, got the end of it at byte 0, where an object was expected",
 		"{":       "400",
 		"[]":      "400",
 		`{"x`:     "400",
@@ -80,7 +80,7 @@ func TestWebInfer(t *testing.T) {
 		strings.Replace(row, "[1, 4]", `"x"`, 1):                                           `400 {"error":"inputs[\"observation\"].shape: expected a list, got a text"}`,
 		strings.Replace(row, `"shape"`, `"data"`, 1):                                       `400 {"error":"inputs[\"observation\"].data: expected each member once, got it again"}`,
 		strings.Replace(row, `"observation"`, "7", 1):                                      `400 {"error":"inputs[0].name: expected a text, got a number"}`,
-		strings.Replace(row, "[1, 2,", "[1, \x00,", 1):                                     `400 {"error":"the body: expected JSON as docs/reference/http.md has it, got '\\x00' at byte 85, where a value`,
+		strings.Replace(row, "[1, 2,", "[1, \x00,", 1):                                     `400 {"error":"the body: expected JSON as docs/reference/protocols.md has it, got '\\x00' at byte 85, where a value`,
 		strings.Replace(row, `"data"`, `"parameters": {"binary_data_size": 0}, "data"`, 1): `400 {"error":"inputs[\"observation\"]: expected either data or binary_data_size, got both"}`,
 	} {
 		if got, _ := web(t, h, "POST", path, body); !strings.HasPrefix(got, want) {

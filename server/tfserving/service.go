@@ -1,4 +1,4 @@
-// Package tfserving serves the API of TensorFlow Serving, as far as models of ONNX have it. docs/reference/tensorflow-serving.md
+// Package tfserving serves the API of TensorFlow Serving, as far as models of ONNX have it. docs/reference/protocols.md#tensorflow-serving
 // lists what each call and field does.
 //
 // Package transport runs predictions, for which a request reads the message and writes the answer (request.go,

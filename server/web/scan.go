@@ -253,6 +253,6 @@ const TheBody = "the body"
 // Broken is the error of a body that cannot be read.
 func Broken(format string, args ...any) error {
 	return &tensor.FieldError{
-		Field: TheBody, Want: "JSON as docs/reference/http.md has it", Got: fmt.Sprintf(format, args...),
+		Field: TheBody, Want: "JSON as docs/reference/protocols.md has it", Got: fmt.Sprintf(format, args...),
 	}
 }

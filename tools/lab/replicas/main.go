@@ -1,6 +1,6 @@
 // Command replicas starts several real Weft servers with synthetic devices, puts balancers in front of them, and
 // measures what is answered in time, and which calls and episodes suffer while servers are replaced or killed.
-// docs/operations/many-machines.md describes the figures.
+// docs/bench/many-machines.md describes the figures.
 package main
 
 import (
