@@ -14,7 +14,7 @@ func TestComplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range [][2]string{
-		{"weft s", "serve setup seal sim serviceconfig"},
+		{"weft s", "serve seal setup serviceconfig sim"},
 		{"weft w", ""},
 		{"weft to", "top token"},
 		{"weft top --o", "--once"},
