@@ -22,16 +22,16 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Permission is what a role of the access file grants on models.
+// Permission is a right on models that a role of the access file grants.
 type Permission int32
 
 const (
 	Permission_PERMISSION_UNSPECIFIED Permission = 0
-	// To ask a model for predictions, and to report how they did.
+	// Request predictions from a model, and report their outcomes.
 	Permission_PERMISSION_PREDICT Permission = 1
-	// To see the state of a model, and how it is served.
+	// Read the state of a model and how it is served.
 	Permission_PERMISSION_OBSERVE Permission = 2
-	// To change how a model is served.
+	// Change how a model is served.
 	Permission_PERMISSION_OPERATE Permission = 3
 	// No permission is needed.
 	Permission_PERMISSION_PUBLIC Permission = 4
@@ -82,17 +82,17 @@ func (Permission) EnumDescriptor() ([]byte, []int) {
 	return file_weft_v1_access_proto_rawDescGZIP(), []int{0}
 }
 
-// AccessRule says what the caller of a method needs. Every method of this package has
-// one: the server does not start with a method that has none.
+// AccessRule defines the permission that the caller of a method needs. Every method of this package
+// has a rule. The server does not start if a method has none.
 type AccessRule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The caller needs any one of these.
+	// The caller needs at least one of these permissions.
 	AnyOf []Permission `protobuf:"varint,1,rep,packed,name=any_of,json=anyOf,proto3,enum=weft.v1.Permission" json:"any_of,omitempty"`
-	// The path of the field that names the model in a request, such as "model.name": the
-	// permission is needed on that model. A request that leaves the field empty needs it
-	// on some model, and is shown only what the caller may see.
+	// The path of the request field that names the model, such as "model.name". The caller needs the
+	// permission on that model. If the field is empty, the caller needs the permission on at least
+	// one model, and the answer contains only models that the caller may see.
 	ModelField string `protobuf:"bytes,2,opt,name=model_field,json=modelField,proto3" json:"model_field,omitempty"`
-	// The call shows the server as a whole: the permission is needed on "*".
+	// The call shows the server as a whole: the caller needs the permission on "*".
 	WholeServer   bool `protobuf:"varint,3,opt,name=whole_server,json=wholeServer,proto3" json:"whole_server,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -22,23 +22,23 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// PickRule says why it was a queue's turn.
+// PickRule is the reason why the scheduler served a queue.
 type PickRule int32
 
 const (
 	PickRule_PICK_RULE_UNSPECIFIED PickRule = 0
-	// Its target is the earliest.
+	// The queue has the earliest latency target.
 	PickRule_PICK_RULE_EARLIEST PickRule = 1
-	// Its target is the earliest of those of flows within their shares.
+	// The queue has the earliest latency target among flows within their fair shares.
 	PickRule_PICK_RULE_WITHIN PickRule = 2
-	// Of the flows beyond their shares that cannot all be in time, its own is furthest
-	// behind.
+	// The flows over their fair shares cannot all be in time. The queue's flow is the furthest behind
+	// of these.
 	PickRule_PICK_RULE_BEHIND PickRule = 3
-	// It would be late at its turn, and starts beside the batch in flight.
+	// The queue would be late at its turn, so its batch starts beside the running batch.
 	PickRule_PICK_RULE_BESIDE PickRule = 4
 	// No flow had urgent work.
 	PickRule_PICK_RULE_IDLE PickRule = 5
-	// Nothing else waited.
+	// Only background work waited.
 	PickRule_PICK_RULE_BACKGROUND PickRule = 6
 )
 
@@ -91,13 +91,13 @@ func (PickRule) EnumDescriptor() ([]byte, []int) {
 	return file_weft_v1_activity_proto_rawDescGZIP(), []int{0}
 }
 
-// RequestEnd is what became of a request.
+// RequestEnd is the result of a request.
 type RequestEnd int32
 
 const (
 	RequestEnd_REQUEST_END_UNSPECIFIED RequestEnd = 0
 	RequestEnd_REQUEST_END_ANSWERED    RequestEnd = 1
-	// It was answered later than its target.
+	// Answered after its latency target.
 	RequestEnd_REQUEST_END_LATE      RequestEnd = 2
 	RequestEnd_REQUEST_END_REFUSED   RequestEnd = 3
 	RequestEnd_REQUEST_END_EXPIRED   RequestEnd = 4
@@ -154,40 +154,39 @@ func (RequestEnd) EnumDescriptor() ([]byte, []int) {
 	return file_weft_v1_activity_proto_rawDescGZIP(), []int{1}
 }
 
-// Activity is what the server did since the Activity before it, and how it stands now.
-// Times, in fields that end in _ms, are milliseconds on one scale: since the run began.
+// Activity is the work of the server since the previous Activity, and its present state. Fields
+// that end in _ms are milliseconds. Points in time count from the start of the run.
 type Activity struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names this run of the server. Where it changes, the server was restarted: times
-	// and totals begin again.
+	// Id of this run of the server. If it changes, the server restarted, and times and totals begin
+	// at 0 again.
 	Run string `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
-	// The clock time at which the run began.
+	// Wall-clock time of the start of the run.
 	Began *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=began,proto3" json:"began,omitempty"`
-	// What happened from then to now is below. The first Activity of a call reaches back
-	// as far as was asked for and is remembered.
+	// The period that this Activity covers. The first Activity of a call reaches back as far as the
+	// caller asked, if the server still remembers it.
 	FromMs float64 `protobuf:"fixed64,3,opt,name=from_ms,json=fromMs,proto3" json:"from_ms,omitempty"`
 	NowMs  float64 `protobuf:"fixed64,4,opt,name=now_ms,json=nowMs,proto3" json:"now_ms,omitempty"`
-	// Rates, shares and quantiles are of so many milliseconds up to now.
+	// Length of the window up to now over which rates, shares and quantiles are computed.
 	WindowMs float64           `protobuf:"fixed64,5,opt,name=window_ms,json=windowMs,proto3" json:"window_ms,omitempty"`
 	Devices  []*DeviceActivity `protobuf:"bytes,6,rep,name=devices,proto3" json:"devices,omitempty"`
-	// Ascending by model, version, device. The columns below name a version by its place
-	// in here.
+	// Ascending by model, version, device. The columns below refer to a version by its index here.
 	Versions []*VersionActivity `protobuf:"bytes,7,rep,name=versions,proto3" json:"versions,omitempty"`
-	// Batches that ended, by their end.
+	// Batches that ended in the period, in the order of their ends.
 	Batches *BatchColumns `protobuf:"bytes,8,opt,name=batches,proto3" json:"batches,omitempty"`
 	// Batches that run now.
 	Running []*RunningBatch `protobuf:"bytes,9,rep,name=running,proto3" json:"running,omitempty"`
-	// Requests that ended, by their end.
+	// Requests that ended in the period, in the order of their ends.
 	Requests *RequestColumns `protobuf:"bytes,10,opt,name=requests,proto3" json:"requests,omitempty"`
-	// Batches and requests of this time that are not in the columns: there were more
-	// than one Activity may hold. Totals count all of them.
+	// Batches and requests of the period that the columns leave out, because an Activity has a
+	// maximum size. Totals count all of them.
 	BatchesLeftOut  uint32 `protobuf:"varint,11,opt,name=batches_left_out,json=batchesLeftOut,proto3" json:"batches_left_out,omitempty"`
 	RequestsLeftOut uint32 `protobuf:"varint,12,opt,name=requests_left_out,json=requestsLeftOut,proto3" json:"requests_left_out,omitempty"`
-	// Totals of requests since the run began, of models by name. "" are requests for a
-	// model that there is not.
+	// Totals of requests since the run began, by model name. The name "" stands for requests that
+	// named an unknown model.
 	Totals map[string]*RequestTotals `protobuf:"bytes,13,rep,name=totals,proto3" json:"totals,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Requests of the last minute that were late or not answered, those that came to no
-	// version included.
+	// Requests of the last minute that were late or not answered, including requests that reached no
+	// version.
 	LateOrLostLastMinute uint32 `protobuf:"varint,14,opt,name=late_or_lost_last_minute,json=lateOrLostLastMinute,proto3" json:"late_or_lost_last_minute,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
@@ -321,28 +320,28 @@ func (x *Activity) GetLateOrLostLastMinute() uint32 {
 	return 0
 }
 
-// DeviceActivity is how a device stands.
+// DeviceActivity is the state of a device.
 type DeviceActivity struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// For instance "cpu" or "cuda:0".
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Executions that it may run at once, and the first of their numbers: lanes are
-	// counted through all devices.
+	// Number of executions that the device may run at once, and the number of its first lane. Lane
+	// numbers run through all devices.
 	Lanes     uint32 `protobuf:"varint,2,opt,name=lanes,proto3" json:"lanes,omitempty"`
 	FirstLane uint32 `protobuf:"varint,3,opt,name=first_lane,json=firstLane,proto3" json:"first_lane,omitempty"`
-	// Seconds of device time that versions used since the run began, and the part of the
-	// window in which a lane of it was busy: 1 means all lanes, all of the time.
+	// Seconds of device time that versions have used since the run began, and the busy fraction of
+	// the window. 1 means that all lanes were busy all the time.
 	BusySeconds float64 `protobuf:"fixed64,4,opt,name=busy_seconds,json=busySeconds,proto3" json:"busy_seconds,omitempty"`
 	BusyShare   float64 `protobuf:"fixed64,5,opt,name=busy_share,json=busyShare,proto3" json:"busy_share,omitempty"`
-	// The device time per unit of weight by which, of those that ask for more than their
-	// shares, the one served least is behind the one served most, and the bound on it.
+	// Among flows over their fair share: the gap between the least-served and the most-served flow,
+	// in device milliseconds per unit of weight, and the upper bound of that gap.
 	LagMs      float64 `protobuf:"fixed64,6,opt,name=lag_ms,json=lagMs,proto3" json:"lag_ms,omitempty"`
 	LagBoundMs float64 `protobuf:"fixed64,7,opt,name=lag_bound_ms,json=lagBoundMs,proto3" json:"lag_bound_ms,omitempty"`
-	// Expected device time of all that waits.
+	// Expected device time of all waiting requests.
 	WorkMs float64 `protobuf:"fixed64,8,opt,name=work_ms,json=workMs,proto3" json:"work_ms,omitempty"`
-	// Why it is not used; "" while it works.
+	// Why the device is not used; "" while it works.
 	Lost string `protobuf:"bytes,9,opt,name=lost,proto3" json:"lost,omitempty"`
-	// What the driver says. Absent for a processor.
+	// Telemetry of the driver. Absent for a CPU.
 	Gpu           *GpuActivity `protobuf:"bytes,10,opt,name=gpu,proto3" json:"gpu,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -448,7 +447,7 @@ func (x *DeviceActivity) GetGpu() *GpuActivity {
 	return nil
 }
 
-// GpuActivity is the latest sample of a GPU. Values that are not known are absent.
+// GpuActivity is the latest sample of a GPU. Unknown values are absent.
 type GpuActivity struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
 	Product            string                 `protobuf:"bytes,1,opt,name=product,proto3" json:"product,omitempty"`
@@ -461,7 +460,7 @@ type GpuActivity struct {
 	MemoryTotalBytes   *float64               `protobuf:"fixed64,8,opt,name=memory_total_bytes,json=memoryTotalBytes,proto3,oneof" json:"memory_total_bytes,omitempty"`
 	Utilization        *float64               `protobuf:"fixed64,9,opt,name=utilization,proto3,oneof" json:"utilization,omitempty"`
 	CoTenantShare      *float64               `protobuf:"fixed64,10,opt,name=co_tenant_share,json=coTenantShare,proto3,oneof" json:"co_tenant_share,omitempty"`
-	// What keeps it from its highest clock, such as "sw_power_cap".
+	// Reasons why the GPU runs below its highest clock, such as "sw_power_cap".
 	ClockEvents   []string `protobuf:"bytes,11,rep,name=clock_events,json=clockEvents,proto3" json:"clock_events,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -574,34 +573,34 @@ func (x *GpuActivity) GetClockEvents() []string {
 	return nil
 }
 
-// VersionActivity is how a version on a device stands.
+// VersionActivity is the state of a version on a device.
 type VersionActivity struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Model   string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	Version int32                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
 	Device  string                 `protobuf:"bytes,3,opt,name=device,proto3" json:"device,omitempty"`
-	// The entry of the model's traffic that leads to it; "" for none.
+	// The traffic slot that leads to the version; "" for none.
 	Slot string `protobuf:"bytes,4,opt,name=slot,proto3" json:"slot,omitempty"`
-	// Its weight in relation to the other flows of the device, and the target and the
-	// limit (0: none) of requests that name none.
+	// Weight relative to the other flows of the device. Latency target and deadline (0: none) of
+	// requests that set none.
 	Weight   float64 `protobuf:"fixed64,5,opt,name=weight,proto3" json:"weight,omitempty"`
 	TargetMs float64 `protobuf:"fixed64,6,opt,name=target_ms,json=targetMs,proto3" json:"target_ms,omitempty"`
 	LimitMs  float64 `protobuf:"fixed64,7,opt,name=limit_ms,json=limitMs,proto3" json:"limit_ms,omitempty"`
-	// Part of the device's time that it used, of which shadows and other work in the
-	// background; and the part that it was entitled to: its weight in relation to those
-	// of the flows that were active in the window.
+	// Fraction of the device's time that the version used, the part of it for shadows and other
+	// background work, and the version's fair share. The fair share is its weight relative to the
+	// flows that were active in the window.
 	Share           float64 `protobuf:"fixed64,8,opt,name=share,proto3" json:"share,omitempty"`
 	BackgroundShare float64 `protobuf:"fixed64,9,opt,name=background_share,json=backgroundShare,proto3" json:"background_share,omitempty"`
 	EntitledShare   float64 `protobuf:"fixed64,10,opt,name=entitled_share,json=entitledShare,proto3" json:"entitled_share,omitempty"`
-	// Requests answered and executions, per second, and rows per execution.
+	// Answered requests and executions per second, and rows per execution.
 	RequestsPerSecond float64 `protobuf:"fixed64,11,opt,name=requests_per_second,json=requestsPerSecond,proto3" json:"requests_per_second,omitempty"`
 	BatchesPerSecond  float64 `protobuf:"fixed64,12,opt,name=batches_per_second,json=batchesPerSecond,proto3" json:"batches_per_second,omitempty"`
 	RowsPerBatch      float64 `protobuf:"fixed64,13,opt,name=rows_per_batch,json=rowsPerBatch,proto3" json:"rows_per_batch,omitempty"`
-	// Quantiles of the time from a request's arrival to its answer; 0 if none was
-	// answered.
+	// Quantiles of the time from arrival to answer; 0 if no request was answered.
 	P50Ms float64 `protobuf:"fixed64,14,opt,name=p50_ms,json=p50Ms,proto3" json:"p50_ms,omitempty"`
 	P99Ms float64 `protobuf:"fixed64,15,opt,name=p99_ms,json=p99Ms,proto3" json:"p99_ms,omitempty"`
-	// Requests that wait.
+	// Waiting requests, including background requests and requests that wait for room in a full
+	// queue.
 	Waiting uint32 `protobuf:"varint,16,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	// Since the run began.
 	Totals        *VersionTotals `protobuf:"bytes,17,opt,name=totals,proto3" json:"totals,omitempty"`
@@ -769,7 +768,7 @@ func (x *VersionActivity) GetLastMinute() *LastMinute {
 // LastMinute counts requests of the last minute.
 type LastMinute struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Answered later than their target.
+	// Answered after their latency target.
 	Late uint32 `protobuf:"varint,1,opt,name=late,proto3" json:"late,omitempty"`
 	// Not answered.
 	Lost          uint32 `protobuf:"varint,2,opt,name=lost,proto3" json:"lost,omitempty"`
@@ -821,23 +820,22 @@ func (x *LastMinute) GetLost() uint32 {
 	return 0
 }
 
-// VersionTotals count what became of a version's work on a device.
+// VersionTotals count the results of a version's work on a device.
 type VersionTotals struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Executions, rows of requests in them, and rows that filled them up; without proof
-	// and warm-up.
+	// Executions, request rows in them, and padding rows. Executions of proof and warm-up are not
+	// counted.
 	Batches    float64 `protobuf:"fixed64,1,opt,name=batches,proto3" json:"batches,omitempty"`
 	Rows       float64 `protobuf:"fixed64,2,opt,name=rows,proto3" json:"rows,omitempty"`
 	PaddedRows float64 `protobuf:"fixed64,3,opt,name=padded_rows,json=paddedRows,proto3" json:"padded_rows,omitempty"`
 	// Seconds of device time, proof and warm-up included.
 	BusySeconds float64 `protobuf:"fixed64,4,opt,name=busy_seconds,json=busySeconds,proto3" json:"busy_seconds,omitempty"`
-	// Those executions by why they started when they did, such as "full".
+	// The same executions by the reason why they started when they did, such as "full".
 	Flushes map[string]float64 `protobuf:"bytes,5,rep,name=flushes,proto3" json:"flushes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
-	// Requests that were answered, and of those the ones answered later than their
-	// target.
+	// Answered requests, and the subset that was answered after its latency target.
 	Answered float64 `protobuf:"fixed64,6,opt,name=answered,proto3" json:"answered,omitempty"`
 	Late     float64 `protobuf:"fixed64,7,opt,name=late,proto3" json:"late,omitempty"`
-	// Requests that were not answered, by why, such as "QUEUE_FULL".
+	// Unanswered requests by reason, such as "QUEUE_FULL".
 	Lost          map[string]float64 `protobuf:"bytes,8,rep,name=lost,proto3" json:"lost,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -929,17 +927,17 @@ func (x *VersionTotals) GetLost() map[string]float64 {
 	return nil
 }
 
-// RequestTotals count what became of requests:
-// offered = answered + refused + expired + cancelled + failed + in_flight.
+// RequestTotals count requests by their result: offered = answered + refused + expired + cancelled
+// + failed + in_flight.
 type RequestTotals struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Offered  float64                `protobuf:"fixed64,1,opt,name=offered,proto3" json:"offered,omitempty"`
 	Answered float64                `protobuf:"fixed64,2,opt,name=answered,proto3" json:"answered,omitempty"`
-	// There was no room, the caller may not, or the request was wrong.
+	// The server had no room, the caller lacked permission, or the request was invalid.
 	Refused float64 `protobuf:"fixed64,3,opt,name=refused,proto3" json:"refused,omitempty"`
-	// The limit passed.
+	// The deadline passed.
 	Expired float64 `protobuf:"fixed64,4,opt,name=expired,proto3" json:"expired,omitempty"`
-	// The caller left, or sent a newer request in its place.
+	// The caller left, or superseded the request by a newer one.
 	Cancelled float64 `protobuf:"fixed64,5,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
 	// The model or the server failed.
 	Failed        float64 `protobuf:"fixed64,6,opt,name=failed,proto3" json:"failed,omitempty"`
@@ -1027,40 +1025,38 @@ func (x *RequestTotals) GetInFlight() float64 {
 	return 0
 }
 
-// BatchColumns are batches, column by column: place i of every column is of batch i.
+// BatchColumns are batches in columns: index i of every column is batch i.
 type BatchColumns struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Counted from 1 in the order of their starts.
 	Number []uint32 `protobuf:"varint,1,rep,packed,name=number,proto3" json:"number,omitempty"`
-	// The place of the version in Activity.versions.
+	// Index in Activity.versions.
 	Version []uint32  `protobuf:"varint,2,rep,packed,name=version,proto3" json:"version,omitempty"`
 	Lane    []uint32  `protobuf:"varint,3,rep,packed,name=lane,proto3" json:"lane,omitempty"`
 	StartMs []float64 `protobuf:"fixed64,4,rep,packed,name=start_ms,json=startMs,proto3" json:"start_ms,omitempty"`
-	// By the clock on the wall.
+	// Elapsed time.
 	DurationMs []float32 `protobuf:"fixed32,5,rep,packed,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
-	// Device time that was measured, for which the flows are charged; and what was
-	// expected, 0 where nothing was known.
+	// Measured device time, which the flows are charged for, and expected device time (0: unknown).
 	DeviceMs   []float32 `protobuf:"fixed32,6,rep,packed,name=device_ms,json=deviceMs,proto3" json:"device_ms,omitempty"`
 	ExpectedMs []float32 `protobuf:"fixed32,7,rep,packed,name=expected_ms,json=expectedMs,proto3" json:"expected_ms,omitempty"`
 	Requests   []uint32  `protobuf:"varint,8,rep,packed,name=requests,proto3" json:"requests,omitempty"`
 	Rows       []uint32  `protobuf:"varint,9,rep,packed,name=rows,proto3" json:"rows,omitempty"`
-	// Rows executed, with those that fill it up.
+	// Executed rows, padding included.
 	Size []uint32 `protobuf:"varint,10,rep,packed,name=size,proto3" json:"size,omitempty"`
-	// A FlushReason: why it started when it did.
+	// A FlushReason: why the batch started when it did.
 	Reason []uint32 `protobuf:"varint,11,rep,packed,name=reason,proto3" json:"reason,omitempty"`
-	// A PickRule: why it was its turn.
+	// A PickRule: why this queue was served.
 	Rule []uint32 `protobuf:"varint,12,rep,packed,name=rule,proto3" json:"rule,omitempty"`
-	// Time until it had to start for its first request to meet its target; negative: it
-	// was late already.
+	// Time that was left to start the batch so that its first request met its latency target.
+	// Negative: it was already late.
 	SlackMs []float32 `protobuf:"fixed32,13,rep,packed,name=slack_ms,json=slackMs,proto3" json:"slack_ms,omitempty"`
-	// Flows that had urgent work when it started, and rows that its queue kept waiting.
+	// Number of flows with urgent work at the start, and rows that stayed in the queue.
 	Demanding []uint32 `protobuf:"varint,14,rep,packed,name=demanding,proto3" json:"demanding,omitempty"`
 	Left      []uint32 `protobuf:"varint,15,rep,packed,name=left,proto3" json:"left,omitempty"`
-	// 1 more than the place of the version that had urgent work and was passed over; 0:
-	// none.
+	// 1 + index of the version that had urgent work and was skipped; 0: none.
 	PassedOver []uint32 `protobuf:"varint,16,rep,packed,name=passed_over,json=passedOver,proto3" json:"passed_over,omitempty"`
-	// The sum of: 1 a request of it missed its target, 2 it failed, 4 it is of a shadow or
-	// other work in the background, 8 it is proof of batching or warm-up.
+	// Bit sum: 1 a request missed its latency target, 2 the batch failed, 4 shadow or other
+	// background work, 8 proof of batching or warm-up.
 	Flags         []uint32 `protobuf:"varint,17,rep,packed,name=flags,proto3" json:"flags,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1308,31 +1304,29 @@ func (x *RunningBatch) GetSize() uint32 {
 	return 0
 }
 
-// RequestColumns are requests, column by column: place i of every column is of request i.
+// RequestColumns are requests in columns: index i of every column is request i.
 type RequestColumns struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The server's own name for it, which explains take.
+	// The server's number of the request, which ExplainRequest accepts.
 	Number []uint32 `protobuf:"varint,1,rep,packed,name=number,proto3" json:"number,omitempty"`
-	// The caller's name for it; "" for none. Empty for callers who may not see callers'
-	// names.
+	// The caller's request_id; "" for none, or if this caller may not see the ids.
 	Id []string `protobuf:"bytes,2,rep,name=id,proto3" json:"id,omitempty"`
-	// The place of the version in Activity.versions, one more; 0: it came to none.
+	// 1 + index in Activity.versions; 0: the request reached no version.
 	Version []uint32 `protobuf:"varint,3,rep,packed,name=version,proto3" json:"version,omitempty"`
-	// When it came, when its first execution started (0: none did), and when it ended.
+	// Times of arrival, of the start of the first execution (0: none), and of the end.
 	ArrivalMs []float64 `protobuf:"fixed64,4,rep,packed,name=arrival_ms,json=arrivalMs,proto3" json:"arrival_ms,omitempty"`
 	StartMs   []float64 `protobuf:"fixed64,5,rep,packed,name=start_ms,json=startMs,proto3" json:"start_ms,omitempty"`
 	EndMs     []float64 `protobuf:"fixed64,6,rep,packed,name=end_ms,json=endMs,proto3" json:"end_ms,omitempty"`
-	// When its answer was wanted, counted from its arrival; 0: never mind.
+	// Latency target, counted from arrival; 0: none.
 	TargetMs []float32 `protobuf:"fixed32,7,rep,packed,name=target_ms,json=targetMs,proto3" json:"target_ms,omitempty"`
-	// The batch of its last execution; 0: none.
+	// Number of the batch of its last execution; 0: none.
 	Batch []uint32 `protobuf:"varint,8,rep,packed,name=batch,proto3" json:"batch,omitempty"`
 	Rows  []uint32 `protobuf:"varint,9,rep,packed,name=rows,proto3" json:"rows,omitempty"`
 	// A RequestEnd.
 	End []uint32 `protobuf:"varint,10,rep,packed,name=end,proto3" json:"end,omitempty"`
-	// Why it was not answered, such as "QUEUE_FULL"; "" for one that was.
+	// Why the request was not answered, such as "QUEUE_FULL"; "" if it was answered.
 	Reason []string `protobuf:"bytes,11,rep,name=reason,proto3" json:"reason,omitempty"`
-	// The episode that it belongs to, and the number of its step; "" and 0: none. Only
-	// ListRequests says them.
+	// The episode and step of the request; "" and 0: none. Only ListRequests fills these in.
 	Episode       []string `protobuf:"bytes,12,rep,name=episode,proto3" json:"episode,omitempty"`
 	Step          []uint64 `protobuf:"varint,13,rep,packed,name=step,proto3" json:"step,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1460,19 +1454,19 @@ func (x *RequestColumns) GetStep() []uint64 {
 	return nil
 }
 
-// History is how a version, or the whole server, did over time: place i of every column
-// is of the step that began at at_ms[i]. Steps in which nothing happened are there.
+// History is the performance of a version, or of the whole server, over time. Index i of every
+// column is the step that began at at_ms[i]. Steps without activity are included.
 type History struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As in Activity.
 	Run string `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
-	// How long each step is.
+	// Length of each step.
 	StepMs float64   `protobuf:"fixed64,2,opt,name=step_ms,json=stepMs,proto3" json:"step_ms,omitempty"`
 	AtMs   []float64 `protobuf:"fixed64,3,rep,packed,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
-	// Parts of all devices' time that were used.
+	// Used fraction of the time of all devices.
 	Share             []float32 `protobuf:"fixed32,4,rep,packed,name=share,proto3" json:"share,omitempty"`
 	RequestsPerSecond []float32 `protobuf:"fixed32,5,rep,packed,name=requests_per_second,json=requestsPerSecond,proto3" json:"requests_per_second,omitempty"`
-	// Requests per second that were not answered, and those that were answered late.
+	// Unanswered requests per second, and late answers per second.
 	LostPerSecond []float32 `protobuf:"fixed32,6,rep,packed,name=lost_per_second,json=lostPerSecond,proto3" json:"lost_per_second,omitempty"`
 	LatePerSecond []float32 `protobuf:"fixed32,7,rep,packed,name=late_per_second,json=latePerSecond,proto3" json:"late_per_second,omitempty"`
 	Waiting       []float32 `protobuf:"fixed32,8,rep,packed,name=waiting,proto3" json:"waiting,omitempty"`
@@ -1590,48 +1584,48 @@ func (x *History) GetP99Ms() []float32 {
 	return nil
 }
 
-// Explanation tells the way of one request through the server.
+// Explanation describes the way of one request through the server.
 type Explanation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The server's own name for the request, and the caller's.
+	// The server's number of the request, and the caller's request_id.
 	Number  uint32 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	Id      string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
 	Model   string `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`
 	Version int32  `protobuf:"varint,4,opt,name=version,proto3" json:"version,omitempty"`
-	// The identity of the access file that sent it; "" where it is not known.
+	// The caller's identity in the access file; "" if unknown.
 	Identity string                 `protobuf:"bytes,5,opt,name=identity,proto3" json:"identity,omitempty"`
 	Arrived  *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=arrived,proto3" json:"arrived,omitempty"`
 	End      RequestEnd             `protobuf:"varint,7,opt,name=end,proto3,enum=weft.v1.RequestEnd" json:"end,omitempty"`
 	Reason   string                 `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
-	// From its arrival: until it was admitted, its first execution started, its last one
-	// ended, and its answer was there. 0 where it did not come so far.
+	// Time from arrival to admission, to the start of the first execution, to the end of the last
+	// execution, and to the answer. 0 if the request did not get that far.
 	AdmittedMs float64 `protobuf:"fixed64,9,opt,name=admitted_ms,json=admittedMs,proto3" json:"admitted_ms,omitempty"`
 	StartedMs  float64 `protobuf:"fixed64,10,opt,name=started_ms,json=startedMs,proto3" json:"started_ms,omitempty"`
 	ComputedMs float64 `protobuf:"fixed64,11,opt,name=computed_ms,json=computedMs,proto3" json:"computed_ms,omitempty"`
 	EndedMs    float64 `protobuf:"fixed64,12,opt,name=ended_ms,json=endedMs,proto3" json:"ended_ms,omitempty"`
-	// When the answer was wanted and when it had to be there, from its arrival; 0: never
-	// mind.
+	// Latency target and deadline, counted from arrival; 0: none.
 	TargetMs float64 `protobuf:"fixed64,13,opt,name=target_ms,json=targetMs,proto3" json:"target_ms,omitempty"`
 	LimitMs  float64 `protobuf:"fixed64,14,opt,name=limit_ms,json=limitMs,proto3" json:"limit_ms,omitempty"`
-	// What it was charged: its part of its executions' device time.
+	// Charged device time: the request's part of its executions.
 	ChargedMs float64 `protobuf:"fixed64,15,opt,name=charged_ms,json=chargedMs,proto3" json:"charged_ms,omitempty"`
-	// The batch that it was in at last. Absent where it was in none, or the batch is no
-	// longer remembered.
+	// The request's last batch. Absent if it was in none, or if the server no longer remembers the
+	// batch.
 	Batch *ExplainedBatch `protobuf:"bytes,16,opt,name=batch,proto3" json:"batch,omitempty"`
-	// Who had the device while it waited, the longest first, itself included.
+	// Versions that used the device while the request waited, the longest first. Its own version may
+	// be among them.
 	Holders []*Holder `protobuf:"bytes,17,rep,name=holders,proto3" json:"holders,omitempty"`
-	// The trace that it belongs to; "" for none.
+	// Trace of the request; "" for none.
 	TraceId string `protobuf:"bytes,18,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
-	// All of this in sentences, in the order of time.
+	// The same in sentences, in the order of time.
 	Story []string `protobuf:"bytes,19,rep,name=story,proto3" json:"story,omitempty"`
-	// The episode that it belongs to, and the number of its step; "" and 0: none.
+	// The episode and step of the request; "" and 0: none.
 	Episode string `protobuf:"bytes,20,opt,name=episode,proto3" json:"episode,omitempty"`
 	Step    uint64 `protobuf:"varint,21,opt,name=step,proto3" json:"step,omitempty"`
-	// How long it waited for the step of its episode before it, where the server keeps the
+	// How long the request waited for the previous step of its episode, if the server keeps the
 	// state.
 	TurnMs float64 `protobuf:"fixed64,22,opt,name=turn_ms,json=turnMs,proto3" json:"turn_ms,omitempty"`
-	// It was a retry of its step, and got the answer that there was. Numbers of steps that
-	// were left out before it.
+	// Whether the request was a retry of its step and got the existing answer. Number of steps that
+	// were skipped before it.
 	Repeated      bool   `protobuf:"varint,23,opt,name=repeated,proto3" json:"repeated,omitempty"`
 	SkippedSteps  uint64 `protobuf:"varint,24,opt,name=skipped_steps,json=skippedSteps,proto3" json:"skipped_steps,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1848,12 +1842,12 @@ type ExplainedBatch struct {
 	DurationMs float64                `protobuf:"fixed64,7,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
 	DeviceMs   float64                `protobuf:"fixed64,8,opt,name=device_ms,json=deviceMs,proto3" json:"device_ms,omitempty"`
 	ExpectedMs float64                `protobuf:"fixed64,9,opt,name=expected_ms,json=expectedMs,proto3" json:"expected_ms,omitempty"`
-	// The names of the FlushReason and the PickRule, in words.
+	// The FlushReason and the PickRule, in words.
 	Reason  string  `protobuf:"bytes,10,opt,name=reason,proto3" json:"reason,omitempty"`
 	Rule    string  `protobuf:"bytes,11,opt,name=rule,proto3" json:"rule,omitempty"`
 	SlackMs float64 `protobuf:"fixed64,12,opt,name=slack_ms,json=slackMs,proto3" json:"slack_ms,omitempty"`
-	// The requests that shared it, by the server's names for them, as far as they are
-	// remembered.
+	// The server's numbers of other requests in the batch, as far as the server remembers them; at
+	// most 64.
 	Mates         []uint32 `protobuf:"varint,13,rep,packed,name=mates,proto3" json:"mates,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1980,7 +1974,7 @@ func (x *ExplainedBatch) GetMates() []uint32 {
 	return nil
 }
 
-// Holder is a version that had a device while a request waited.
+// Holder is a version that used a device while a request waited.
 type Holder struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`

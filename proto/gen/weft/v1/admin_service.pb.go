@@ -318,13 +318,12 @@ type isUploadVersionRequest_Part interface {
 }
 
 type UploadVersionRequest_Start struct {
-	// The first message, and only that.
+	// Only the first message has this field.
 	Start *UploadStart `protobuf:"bytes,1,opt,name=start,proto3,oneof"`
 }
 
 type UploadVersionRequest_Chunk struct {
-	// The next bytes of the files, which follow one another in their order; at most
-	// 1 MiB, and at least one byte.
+	// The next 1 byte to 1 MiB of the files, which follow one another in the order of `files`.
 	Chunk []byte `protobuf:"bytes,2,opt,name=chunk,proto3,oneof"`
 }
 
@@ -332,14 +331,14 @@ func (*UploadVersionRequest_Start) isUploadVersionRequest_Part() {}
 
 func (*UploadVersionRequest_Chunk) isUploadVersionRequest_Part() {}
 
-// UploadStart says what is uploaded.
+// UploadStart describes the upload.
 type UploadStart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Model string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// 0 takes the number after the highest that the model has, or had.
+	// 0 takes the number after the highest one that the model has or had.
 	Version int64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
-	// One is called model.onnx; the others are those that it names for external data. Of a
-	// pipeline there is only pipeline.yaml.
+	// One file is named model.onnx. The others are its external data. A pipeline has only
+	// pipeline.yaml.
 	Files         []*UploadFile `protobuf:"bytes,3,rep,name=files,proto3" json:"files,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -399,10 +398,10 @@ func (x *UploadStart) GetFiles() []*UploadFile {
 // UploadFile is a file of a version.
 type UploadFile struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its path relative to the version's directory, with slashes.
+	// Path relative to the version's directory, with slashes.
 	Name  string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Bytes int64  `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	// The SHA-256 of its content, 32 bytes.
+	// SHA-256 of the content, 32 bytes.
 	Sha256        []byte `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -462,10 +461,10 @@ func (x *UploadFile) GetSha256() []byte {
 type UploadVersionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Model *Model                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// The number that it has.
+	// The number of the new version.
 	Version int64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
-	// Whether it is served: the policy selects it, or the traffic or a label names it.
-	// Else LoadVersion loads it.
+	// Whether the version is served, because the policy selects it, or the traffic or a label names
+	// it. Otherwise load it with LoadVersion.
 	Served        bool `protobuf:"varint,3,opt,name=served,proto3" json:"served,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -647,7 +646,7 @@ func (x *SetLabelResponse) GetNotPersistedBecause() string {
 type SetTrafficRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Model string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// Its `revision` is the one that the change is based on; 0 skips that check.
+	// Set `revision` to the revision that the change is based on; 0 skips that check.
 	Traffic       *Traffic `protobuf:"bytes,2,opt,name=traffic,proto3" json:"traffic,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -700,9 +699,9 @@ func (x *SetTrafficRequest) GetTraffic() *Traffic {
 type SetTrafficResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Traffic *Traffic               `protobuf:"bytes,1,opt,name=traffic,proto3" json:"traffic,omitempty"`
-	// Whether the change is kept in the server's state directory and outlives it.
+	// Whether the state directory persists the change, so that it outlives the server.
 	Persisted bool `protobuf:"varint,2,opt,name=persisted,proto3" json:"persisted,omitempty"`
-	// The reason, if it is not.
+	// The reason if `persisted` is false.
 	NotPersistedBecause string `protobuf:"bytes,3,opt,name=not_persisted_because,json=notPersistedBecause,proto3" json:"not_persisted_because,omitempty"`
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache

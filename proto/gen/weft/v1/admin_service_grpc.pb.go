@@ -33,48 +33,51 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AdminService changes what is served. It is served on the admin listener only. Each
-// call leaves one line in the log: the caller, the request, the state before, and the
-// state after or the reason of the refusal. If the caller left before the change was
-// done, the line says that it goes on.
+// AdminService changes what the server serves. Only the admin listener has it. Each call leaves one
+// line in the log: the caller, the request, the state before, and the state after or the reason of
+// the refusal. If the caller leaves while the server still carries out the change, the line says
+// so.
 //
 //	INVALID_ARGUMENT     BadRequest names the field, the expected and the received value
 //	NOT_FOUND            no such model, version or rollout
-//	ABORTED              ErrorInfo REVISION_CHANGED: somebody changed it since; read
-//	                     it again
-//	FAILED_PRECONDITION  the version is not ready or is in use; ErrorInfo LOAD_FAILED:
-//	                     it cannot be loaded, the message says why; MODEL_MEMORY: there
-//	                     is no memory for it, the message has the figures
-//	UNAVAILABLE          ErrorInfo NOT_KEPT: it could not be kept in the state directory
+//	ABORTED              ErrorInfo REVISION_CHANGED: the traffic has changed since; read it
+//	                     again
+//	FAILED_PRECONDITION  the version is not ready or is in use; ErrorInfo LOAD_FAILED: the
+//	                     version cannot be loaded, the message says why; MODEL_MEMORY: the
+//	                     memory does not suffice, the message has the figures
+//	UNAVAILABLE          ErrorInfo NOT_KEPT: the state directory could not persist the change
 //
-// and of UploadVersion
+// UploadVersion also returns
 //
 //	ALREADY_EXISTS       ErrorInfo VERSION_EXISTS: the repository has that version
-//	FAILED_PRECONDITION  ErrorInfo REPOSITORY_NOT_WRITABLE: nothing can be written there
-//	RESOURCE_EXHAUSTED   ErrorInfo TOO_MANY_UPLOADS: as many are under way as may at once
-//	DEADLINE_EXCEEDED    ErrorInfo UPLOAD_STALLED: nothing came for 30 seconds
+//	FAILED_PRECONDITION  ErrorInfo REPOSITORY_NOT_WRITABLE: the server cannot write there
+//	RESOURCE_EXHAUSTED   ErrorInfo TOO_MANY_UPLOADS: the maximum of uploads is in progress
+//	DEADLINE_EXCEEDED    ErrorInfo UPLOAD_STALLED: no data for 30 seconds, or on average less
+//	                     than 64 KiB a second
 //
-// Each answer says whether the change outlives the server (`persisted`).
+// The answers, except that of UploadVersion, say whether the change outlives the server
+// (`persisted`).
 type AdminServiceClient interface {
-	// LoadVersion makes a version of the repository resident, against the policy if
-	// need be, and returns when it is ready or has failed.
+	// LoadVersion loads a version of the repository, even if the policy does not select it. It
+	// returns when the version is ready or has failed.
 	LoadVersion(ctx context.Context, in *LoadVersionRequest, opts ...grpc.CallOption) (*LoadVersionResponse, error)
-	// UnloadVersion drains a version and gives its memory back. The version stays away
-	// until it is loaded again. A version that the traffic or a label names is refused.
+	// UnloadVersion drains a version and frees its memory. The version stays unloaded until
+	// LoadVersion, or until `versions.policy` changes. The call is refused if the traffic or a label
+	// names the version.
 	UnloadVersion(ctx context.Context, in *UnloadVersionRequest, opts ...grpc.CallOption) (*UnloadVersionResponse, error)
-	// UploadVersion puts a new version into the repository, as a whole or not at all. It
-	// returns when the version is ready or has failed, or at once where the policy does
-	// not select it. A version that has failed stays in the repository. A model that
-	// there is not yet is made, in the first repository.
+	// UploadVersion adds a new version to the repository, completely or not at all. It returns when
+	// the version is ready or has failed, or at once if the policy does not select the version. A
+	// failed version stays in the repository. If the model does not exist, the server creates it in
+	// the first repository.
 	UploadVersion(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[UploadVersionRequest, UploadVersionResponse], error)
-	// SetLabel moves a label to a ready version, or removes it.
+	// SetLabel moves a label to a ready version, or removes the label.
 	SetLabel(ctx context.Context, in *SetLabelRequest, opts ...grpc.CallOption) (*SetLabelResponse, error)
-	// SetTraffic replaces a model's traffic as a whole, or not at all.
+	// SetTraffic replaces the whole traffic of a model, or changes nothing.
 	SetTraffic(ctx context.Context, in *SetTrafficRequest, opts ...grpc.CallOption) (*SetTrafficResponse, error)
-	// StartRollout leads a candidate through stages of growing traffic. A model has
-	// one rollout at a time.
+	// StartRollout leads a candidate through stages of growing traffic. A model has at most one
+	// running rollout.
 	StartRollout(ctx context.Context, in *StartRolloutRequest, opts ...grpc.CallOption) (*StartRolloutResponse, error)
-	// AdvanceRollout goes to the next stage now, against the gate if need be.
+	// AdvanceRollout goes to the next stage now, even if the gate does not allow it.
 	AdvanceRollout(ctx context.Context, in *AdvanceRolloutRequest, opts ...grpc.CallOption) (*AdvanceRolloutResponse, error)
 	// AbortRollout gives all traffic back to the baseline.
 	AbortRollout(ctx context.Context, in *AbortRolloutRequest, opts ...grpc.CallOption) (*AbortRolloutResponse, error)
@@ -175,48 +178,51 @@ func (c *adminServiceClient) AbortRollout(ctx context.Context, in *AbortRolloutR
 // All implementations must embed UnimplementedAdminServiceServer
 // for forward compatibility.
 //
-// AdminService changes what is served. It is served on the admin listener only. Each
-// call leaves one line in the log: the caller, the request, the state before, and the
-// state after or the reason of the refusal. If the caller left before the change was
-// done, the line says that it goes on.
+// AdminService changes what the server serves. Only the admin listener has it. Each call leaves one
+// line in the log: the caller, the request, the state before, and the state after or the reason of
+// the refusal. If the caller leaves while the server still carries out the change, the line says
+// so.
 //
 //	INVALID_ARGUMENT     BadRequest names the field, the expected and the received value
 //	NOT_FOUND            no such model, version or rollout
-//	ABORTED              ErrorInfo REVISION_CHANGED: somebody changed it since; read
-//	                     it again
-//	FAILED_PRECONDITION  the version is not ready or is in use; ErrorInfo LOAD_FAILED:
-//	                     it cannot be loaded, the message says why; MODEL_MEMORY: there
-//	                     is no memory for it, the message has the figures
-//	UNAVAILABLE          ErrorInfo NOT_KEPT: it could not be kept in the state directory
+//	ABORTED              ErrorInfo REVISION_CHANGED: the traffic has changed since; read it
+//	                     again
+//	FAILED_PRECONDITION  the version is not ready or is in use; ErrorInfo LOAD_FAILED: the
+//	                     version cannot be loaded, the message says why; MODEL_MEMORY: the
+//	                     memory does not suffice, the message has the figures
+//	UNAVAILABLE          ErrorInfo NOT_KEPT: the state directory could not persist the change
 //
-// and of UploadVersion
+// UploadVersion also returns
 //
 //	ALREADY_EXISTS       ErrorInfo VERSION_EXISTS: the repository has that version
-//	FAILED_PRECONDITION  ErrorInfo REPOSITORY_NOT_WRITABLE: nothing can be written there
-//	RESOURCE_EXHAUSTED   ErrorInfo TOO_MANY_UPLOADS: as many are under way as may at once
-//	DEADLINE_EXCEEDED    ErrorInfo UPLOAD_STALLED: nothing came for 30 seconds
+//	FAILED_PRECONDITION  ErrorInfo REPOSITORY_NOT_WRITABLE: the server cannot write there
+//	RESOURCE_EXHAUSTED   ErrorInfo TOO_MANY_UPLOADS: the maximum of uploads is in progress
+//	DEADLINE_EXCEEDED    ErrorInfo UPLOAD_STALLED: no data for 30 seconds, or on average less
+//	                     than 64 KiB a second
 //
-// Each answer says whether the change outlives the server (`persisted`).
+// The answers, except that of UploadVersion, say whether the change outlives the server
+// (`persisted`).
 type AdminServiceServer interface {
-	// LoadVersion makes a version of the repository resident, against the policy if
-	// need be, and returns when it is ready or has failed.
+	// LoadVersion loads a version of the repository, even if the policy does not select it. It
+	// returns when the version is ready or has failed.
 	LoadVersion(context.Context, *LoadVersionRequest) (*LoadVersionResponse, error)
-	// UnloadVersion drains a version and gives its memory back. The version stays away
-	// until it is loaded again. A version that the traffic or a label names is refused.
+	// UnloadVersion drains a version and frees its memory. The version stays unloaded until
+	// LoadVersion, or until `versions.policy` changes. The call is refused if the traffic or a label
+	// names the version.
 	UnloadVersion(context.Context, *UnloadVersionRequest) (*UnloadVersionResponse, error)
-	// UploadVersion puts a new version into the repository, as a whole or not at all. It
-	// returns when the version is ready or has failed, or at once where the policy does
-	// not select it. A version that has failed stays in the repository. A model that
-	// there is not yet is made, in the first repository.
+	// UploadVersion adds a new version to the repository, completely or not at all. It returns when
+	// the version is ready or has failed, or at once if the policy does not select the version. A
+	// failed version stays in the repository. If the model does not exist, the server creates it in
+	// the first repository.
 	UploadVersion(grpc.ClientStreamingServer[UploadVersionRequest, UploadVersionResponse]) error
-	// SetLabel moves a label to a ready version, or removes it.
+	// SetLabel moves a label to a ready version, or removes the label.
 	SetLabel(context.Context, *SetLabelRequest) (*SetLabelResponse, error)
-	// SetTraffic replaces a model's traffic as a whole, or not at all.
+	// SetTraffic replaces the whole traffic of a model, or changes nothing.
 	SetTraffic(context.Context, *SetTrafficRequest) (*SetTrafficResponse, error)
-	// StartRollout leads a candidate through stages of growing traffic. A model has
-	// one rollout at a time.
+	// StartRollout leads a candidate through stages of growing traffic. A model has at most one
+	// running rollout.
 	StartRollout(context.Context, *StartRolloutRequest) (*StartRolloutResponse, error)
-	// AdvanceRollout goes to the next stage now, against the gate if need be.
+	// AdvanceRollout goes to the next stage now, even if the gate does not allow it.
 	AdvanceRollout(context.Context, *AdvanceRolloutRequest) (*AdvanceRolloutResponse, error)
 	// AbortRollout gives all traffic back to the baseline.
 	AbortRollout(context.Context, *AbortRolloutRequest) (*AbortRolloutResponse, error)

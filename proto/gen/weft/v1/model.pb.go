@@ -23,19 +23,18 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// BatchingProof is the evidence that batching rests on.
+// BatchingProof is the evidence for batching.
 type BatchingProof int32
 
 const (
-	// Nothing was to be proven: the version cannot be batched, or is not to be.
+	// No proof was wanted: the version cannot be batched, or batching is off.
 	BatchingProof_BATCHING_PROOF_UNSPECIFIED BatchingProof = 0
 	// A proof was wanted and failed, or requests refuted it later.
 	BatchingProof_BATCHING_PROOF_NONE BatchingProof = 1
-	// The graph gives each row an answer that depends on that row only, whatever
-	// the values of the inputs are.
+	// The graph makes each row's answer depend on that row only, for all values of the inputs.
 	BatchingProof_BATCHING_PROOF_STRUCTURE BatchingProof = 2
-	// Made-up rows of many kinds answered alike alone and in batches, and so do rows
-	// of requests for each value of an input without rows before it is batched.
+	// Synthetic inputs of many kinds gave the same answers alone and in batches. For each new value
+	// of an input without rows, rows of requests are tested in the same way before they are batched.
 	BatchingProof_BATCHING_PROOF_EXAMPLES BatchingProof = 3
 	// `batching.mode: on`: nothing was proven.
 	BatchingProof_BATCHING_PROOF_TRUSTED BatchingProof = 4
@@ -86,18 +85,18 @@ func (BatchingProof) EnumDescriptor() ([]byte, []int) {
 	return file_weft_v1_model_proto_rawDescGZIP(), []int{0}
 }
 
-// VersionState is the stage of a version's life.
+// VersionState is the state of a version.
 type VersionState int32
 
 const (
 	VersionState_VERSION_STATE_UNSPECIFIED VersionState = 0
-	// Being read, proven and warmed up; requests to it are UNAVAILABLE.
+	// The version is read, proven and warmed up. Requests to it are UNAVAILABLE.
 	VersionState_VERSION_STATE_LOADING VersionState = 1
-	// Answers requests.
+	// The version answers requests.
 	VersionState_VERSION_STATE_READY VersionState = 2
-	// Could not be loaded (see `failure`); requests to it are FAILED_PRECONDITION.
+	// The version could not be loaded (see `failure`). Requests to it are FAILED_PRECONDITION.
 	VersionState_VERSION_STATE_FAILED VersionState = 3
-	// Answers its accepted requests, takes no new ones; requests are UNAVAILABLE.
+	// The version answers accepted requests. New requests are UNAVAILABLE.
 	VersionState_VERSION_STATE_UNLOADING VersionState = 4
 )
 
@@ -146,23 +145,23 @@ func (VersionState) EnumDescriptor() ([]byte, []int) {
 	return file_weft_v1_model_proto_rawDescGZIP(), []int{1}
 }
 
-// LoadStage is what a version that is being loaded waits for, or goes through.
+// LoadStage is the stage of loading a version.
 type LoadStage int32
 
 const (
 	LoadStage_LOAD_STAGE_UNSPECIFIED LoadStage = 0
-	// Waits for its turn, since few versions are opened and proven at once, or for a
+	// The version waits for other loads, because few versions are opened and proven at once, or for a
 	// device.
 	LoadStage_LOAD_STAGE_WAITING LoadStage = 1
-	// Its files are copied; `done` and `total` are bytes.
+	// The files are copied; `done` and `total` are bytes.
 	LoadStage_LOAD_STAGE_COPYING LoadStage = 2
-	// The engine opens the model. Where models run in processes of their own, the first
-	// row that is made up is run, too.
+	// The engine opens the model. If models run in processes of their own, this includes the run of
+	// the first synthetic input.
 	LoadStage_LOAD_STAGE_OPENING LoadStage = 3
-	// Rows that are made up are run, to see whether they may share executions; `done` and
-	// `total` are runs.
+	// Synthetic inputs run, to find out whether rows may share executions; `done` and `total` are
+	// runs.
 	LoadStage_LOAD_STAGE_PROVING LoadStage = 4
-	// The requests of `warmup` in its model.yaml are run; `done` and `total` are runs.
+	// The `warmup` requests of model.yaml run; `done` and `total` are runs.
 	LoadStage_LOAD_STAGE_WARMING_UP LoadStage = 5
 )
 
@@ -216,11 +215,11 @@ func (LoadStage) EnumDescriptor() ([]byte, []int) {
 // ModelSpec names a model and, optionally, one of its versions.
 type ModelSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the model: a directory of the repository. Required. Matched
-	// byte for byte; it is never interpreted as a path.
+	// Name of the model: a directory of the repository. Required. The server compares it byte for
+	// byte and never uses it as a path.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Without a choice the server picks a version by the model's traffic, or else its
-	// newest ready version. In answers `version` is the one that ran.
+	// Without a choice, the model's traffic chooses the version, or else the newest ready version
+	// answers. In answers, `version` is the version that ran.
 	//
 	// Types that are valid to be assigned to VersionChoice:
 	//
@@ -303,7 +302,7 @@ type ModelSpec_Version struct {
 }
 
 type ModelSpec_Label struct {
-	// The version that has this label now (for instance "stable").
+	// The version that has this label now, for instance "stable".
 	Label string `protobuf:"bytes,3,opt,name=label,proto3,oneof"`
 }
 
@@ -316,15 +315,14 @@ type TensorSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Dtype DataType               `protobuf:"varint,2,opt,name=dtype,proto3,enum=weft.v1.DataType" json:"dtype,omitempty"`
-	// Extent of each dimension, outermost first; -1 where any extent is accepted
-	// (inputs) or the extent is known only after the run (outputs).
+	// Extent of each dimension, outermost first. -1 accepts any extent (inputs), or means that the
+	// extent is known only after the run (outputs).
 	Shape []int64 `protobuf:"varint,3,rep,packed,name=shape,proto3" json:"shape,omitempty"`
-	// Names of the dimensions as the model file gives them, one per dimension,
-	// "" where it has none. Empty if no dimension has a name.
+	// Names of the dimensions in the model file, one per dimension; "" for a dimension without a
+	// name. Empty if no dimension has a name.
 	DimNames []string `protobuf:"bytes,4,rep,name=dim_names,json=dimNames,proto3" json:"dim_names,omitempty"`
-	// Index in `shape` of the dimension that counts rows. Absent means that the tensor
-	// has no row dimension: requests share an execution only if their values of it are
-	// equal.
+	// Index in `shape` of the dimension that counts rows. If absent, the tensor has no row dimension:
+	// requests share an execution only if they have equal values for the tensor.
 	BatchDim      *int32 `protobuf:"varint,5,opt,name=batch_dim,json=batchDim,proto3,oneof" json:"batch_dim,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -398,12 +396,13 @@ func (x *TensorSpec) GetBatchDim() int32 {
 // Signature lists the inputs and outputs of a model.
 type Signature struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// In the order of the model file. A request carries every one of them.
+	// In the order of the model file. A request may leave out inputs with a default in the model (see
+	// `notes`), and inputs that the server keeps for an episode. It carries all others.
 	Inputs []*TensorSpec `protobuf:"bytes,1,rep,name=inputs,proto3" json:"inputs,omitempty"`
-	// In the order of the model file. A request may ask for some of them.
+	// In the order of the model file. A request may select some of them.
 	Outputs []*TensorSpec `protobuf:"bytes,2,rep,name=outputs,proto3" json:"outputs,omitempty"`
-	// One sentence for each part that the signature leaves out, with the reason (for
-	// instance an output that is a map, not a tensor).
+	// One sentence for each part that the signature leaves out, with the reason, for instance an
+	// output that is a map instead of a tensor.
 	Notes         []string `protobuf:"bytes,3,rep,name=notes,proto3" json:"notes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -460,40 +459,41 @@ func (x *Signature) GetNotes() []string {
 	return nil
 }
 
-// BatchingFacts say how requests to one version are grouped into executions.
+// BatchingFacts describe how requests to one version are grouped into executions.
 type BatchingFacts struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether rows of different requests share an execution.
 	Batched bool `protobuf:"varint,1,opt,name=batched,proto3" json:"batched,omitempty"`
-	// Why, in one sentence: proven harmless when it was loaded, or unproven with the
-	// difference seen, or the model has a fixed batch, or the configuration says so.
+	// The reason in one sentence: proven safe at load; not proven, with the observed difference; a
+	// fixed batch size in the model; or the configuration.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Largest difference between a row's answer alone and in a batch that the proof
-	// saw, relative to the largest output magnitude. 0 means that there was none, or
-	// that nothing was compared.
+	// Largest difference, seen in the proof, between the answers to a row alone and in a batch,
+	// relative to the largest output magnitude. 0: no difference, or nothing was compared.
 	MaxDifference float64 `protobuf:"fixed64,3,opt,name=max_difference,json=maxDifference,proto3" json:"max_difference,omitempty"`
-	// Most rows in one execution.
+	// Maximum rows of one execution.
 	MaxBatchSize int32 `protobuf:"varint,4,opt,name=max_batch_size,json=maxBatchSize,proto3" json:"max_batch_size,omitempty"`
-	// The only batch sizes that are executed, ascending; smaller batches are padded.
-	// Empty allows any size up to `max_batch_size`.
+	// The only batch sizes that are executed, ascending. Smaller batches are padded. Empty allows
+	// every size up to `max_batch_size`.
 	AllowedBatchSizes []int32 `protobuf:"varint,5,rep,packed,name=allowed_batch_sizes,json=allowedBatchSizes,proto3" json:"allowed_batch_sizes,omitempty"`
-	// Most rows in one request; a larger one is INVALID_ARGUMENT. A request of more rows
-	// than its batch may have is split over executions and rejoined. 0 means no limit.
+	// Maximum rows of one request. A larger request is INVALID_ARGUMENT. A request with more rows
+	// than a batch may have is split over several executions and rejoined. 0: no limit.
 	MaxRequestRows int32 `protobuf:"varint,6,opt,name=max_request_rows,json=maxRequestRows,proto3" json:"max_request_rows,omitempty"`
-	// Most requests that wait; further ones are refused or held back.
+	// Maximum number of waiting requests. Further requests are refused, or wait for room. If
+	// `max_queue` in model.yaml is 0, the value is 1,000, and requests with a deadline of their own
+	// are bounded by that deadline instead.
 	MaxQueue int32 `protobuf:"varint,7,opt,name=max_queue,json=maxQueue,proto3" json:"max_queue,omitempty"`
 	// The evidence that rows do not influence each other.
 	Proof BatchingProof `protobuf:"varint,8,opt,name=proof,proto3,enum=weft.v1.BatchingProof" json:"proof,omitempty"`
-	// The obstacle to a proof by structure: an operator of the graph and the reason,
-	// or the reason alone. Empty means that there was none, or no proof was wanted.
+	// The obstacle to a structural proof: an operator of the graph and the reason, or only the
+	// reason. Empty: there was none, or no proof was wanted.
 	Obstacle string `protobuf:"bytes,9,opt,name=obstacle,proto3" json:"obstacle,omitempty"`
-	// Share of the version's device time in which rows of live batches are run again
-	// by themselves and compared with the answers of their callers. 0 means none.
+	// Fraction of the version's device time for audits. An audit runs rows of live batches again,
+	// alone, and compares the results with the answers. 0: no audits.
 	AuditShare float64 `protobuf:"fixed64,11,opt,name=audit_share,json=auditShare,proto3" json:"audit_share,omitempty"`
-	// Rows compared that way since the version was loaded.
+	// Rows audited since the version was loaded.
 	AuditedRows int64 `protobuf:"varint,12,opt,name=audited_rows,json=auditedRows,proto3" json:"audited_rows,omitempty"`
-	// How many of them had another answer in their batch than alone. With
-	// `batching.mode` auto the first ends batching, and `reason` says so.
+	// Audited rows whose answer in the batch differed from the answer alone. With `batching.mode`
+	// auto, the first difference ends batching, and `reason` says so.
 	AuditDifferences int64 `protobuf:"varint,13,opt,name=audit_differences,json=auditDifferences,proto3" json:"audit_differences,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -618,54 +618,50 @@ type ModelVersion struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Version int64                  `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
 	State   VersionState           `protobuf:"varint,2,opt,name=state,proto3,enum=weft.v1.VersionState" json:"state,omitempty"`
-	// Why it failed, for VERSION_STATE_FAILED; else empty.
+	// Cause of VERSION_STATE_FAILED; otherwise empty.
 	Failure string `protobuf:"bytes,3,opt,name=failure,proto3" json:"failure,omitempty"`
-	// Set once the version was loaded.
+	// Set once the version has been loaded.
 	Signature *Signature `protobuf:"bytes,4,opt,name=signature,proto3" json:"signature,omitempty"`
-	// Set once the version was loaded.
+	// Set once the version has been loaded.
 	Batching *BatchingFacts `protobuf:"bytes,5,opt,name=batching,proto3" json:"batching,omitempty"`
-	// Where it runs, for instance "cpu" or "cuda:0".
+	// Where the version runs, for instance "cpu" or "cuda:0".
 	Device string `protobuf:"bytes,6,opt,name=device,proto3" json:"device,omitempty"`
-	// Share of the device, relative to other flows, when it is contended.
+	// Share of a busy device, relative to other flows.
 	Weight float64 `protobuf:"fixed64,7,opt,name=weight,proto3" json:"weight,omitempty"`
 	// The execution provider, for instance "cpu", "cuda" or "synth".
 	Provider string `protobuf:"bytes,8,opt,name=provider,proto3" json:"provider,omitempty"`
-	// Limit of requests without a deadline; absent means no limit.
+	// Deadline of requests without one; absent: none.
 	MaxLatency *durationpb.Duration `protobuf:"bytes,9,opt,name=max_latency,json=maxLatency,proto3" json:"max_latency,omitempty"`
-	// Target of requests without one; absent means that it is derived from the cost of
-	// a full batch.
+	// Latency target of requests without one; absent: derived from the cost of a full batch.
 	TargetLatency *durationpb.Duration `protobuf:"bytes,10,opt,name=target_latency,json=targetLatency,proto3" json:"target_latency,omitempty"`
-	// When it became ready; absent before.
+	// When the version became ready; absent before.
 	LoadedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=loaded_at,json=loadedAt,proto3" json:"loaded_at,omitempty"`
-	// The devices that it runs on, in the order of loading; empty until it is ready.
-	// `device` and `provider` are those of the first.
+	// The devices on which the version runs, in the order of loading. Empty until it is ready.
+	// `device` and `provider` are those of the first replica.
 	Replicas []*ModelReplica `protobuf:"bytes,12,rep,name=replicas,proto3" json:"replicas,omitempty"`
-	// Why there are fewer replicas than its model.yaml sets, or than its load would
-	// need; or why it is on another device than its model.yaml prefers, while it waits
-	// to move there; else empty.
+	// Why the version has fewer replicas than its model.yaml sets or its load needs, or why it is not
+	// on the device that its model.yaml prefers while it waits to move there; otherwise empty.
 	Scarcity string `protobuf:"bytes,13,opt,name=scarcity,proto3" json:"scarcity,omitempty"`
-	// The SHA-256 of the list of its files' SHA-256, in hexadecimal digits: that of the
-	// SHA256SUMS that `weft seal` writes. It is of the files as they were loaded. Empty
-	// while it is not loaded, and of a synthetic model.
+	// SHA-256, in hexadecimal, of the list of the SHA-256 of the files as they were loaded. It equals
+	// the SHA-256 of the SHA256SUMS that `weft seal` writes. Empty for a synthetic model, and while
+	// the version is not loaded.
 	Digest string `protobuf:"bytes,14,opt,name=digest,proto3" json:"digest,omitempty"`
-	// Why it answers nothing at present although it is VERSION_STATE_READY: its
-	// executions hang, or the process that it runs in died and the next one is not there
-	// after a second. Requests to it wait. Empty if some replica answers.
+	// Why no replica answers although the state is VERSION_STATE_READY: executions hang, or the
+	// process died and no new one was ready within a second. Requests wait meanwhile. Empty if a
+	// replica answers.
 	Stalled string `protobuf:"bytes,15,opt,name=stalled,proto3" json:"stalled,omitempty"`
-	// The processes that it ran in and that died; absent if none did and no request is
-	// remembered that would end one.
+	// Deaths of the processes that ran the version. Absent if none died and the server remembers no
+	// poison request.
 	Crashes *ModelCrashes `protobuf:"bytes,16,opt,name=crashes,proto3" json:"crashes,omitempty"`
-	// How far its load is, while it is VERSION_STATE_LOADING; or while it is
-	// VERSION_STATE_READY how far that of its changed files is, which are to take its
-	// place. Absent while neither is being loaded.
+	// Progress of the load in VERSION_STATE_LOADING, or in VERSION_STATE_READY of the load of changed
+	// files that will replace the version. Absent if nothing is loading.
 	Loading *LoadProgress `protobuf:"bytes,17,opt,name=loading,proto3" json:"loading,omitempty"`
-	// What a pipeline is made of, in the order in which it runs; empty for other models.
+	// The steps of a pipeline, in the order in which they run; empty for other models.
 	Steps []*ModelStep `protobuf:"bytes,18,rep,name=steps,proto3" json:"steps,omitempty"`
-	// It is served because pipelines ask it: it answers requests that name it, and no
-	// others.
+	// The version is served only because pipelines use it. It answers pipelines and requests that
+	// name it, but no other requests.
 	StepOnly bool `protobuf:"varint,19,opt,name=step_only,json=stepOnly,proto3" json:"step_only,omitempty"`
-	// The inputs that the server keeps between the requests of an episode; empty where
-	// it keeps none.
+	// The inputs that the server keeps between the requests of an episode; empty for none.
 	KeptInputs    []*KeptInput `protobuf:"bytes,20,rep,name=kept_inputs,json=keptInputs,proto3" json:"kept_inputs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -841,16 +837,15 @@ func (x *ModelVersion) GetKeptInputs() []*KeptInput {
 	return nil
 }
 
-// KeptInput is an input that the server fills in the requests of an episode, unless they
-// bring it.
+// KeptInput is an input that the server fills in for requests of an episode that do not bring it.
 type KeptInput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Input string                 `protobuf:"bytes,1,opt,name=input,proto3" json:"input,omitempty"`
-	// The output that it is in the next request. A window may be of an input instead.
+	// The output that becomes this input in the next request. A window may instead be of an input.
 	Output string `protobuf:"bytes,2,opt,name=output,proto3" json:"output,omitempty"`
-	// How many requests a window goes back; 0: it is none.
+	// Number of requests that a window reaches back; 0: not a window.
 	Window int32 `protobuf:"varint,3,opt,name=window,proto3" json:"window,omitempty"`
-	// What it takes for each row, where all its sizes are known; else 0.
+	// Bytes per row if all sizes are known; otherwise 0.
 	RowBytes      int64 `protobuf:"varint,4,opt,name=row_bytes,json=rowBytes,proto3" json:"row_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -917,15 +912,17 @@ func (x *KeptInput) GetRowBytes() int64 {
 // ModelStep is one model of a pipeline.
 type ModelStep struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its name in pipeline.yaml.
+	// Name of the step in pipeline.yaml.
 	Name    string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Model   string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
 	Version int64  `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
-	// How often it runs in each execution.
+	// How often the step runs in each execution.
 	Repeat int32 `protobuf:"varint,4,opt,name=repeat,proto3" json:"repeat,omitempty"`
-	// Which rows pass, such as "see.score is above 0.5"; empty where all do.
+	// The condition under which a row runs the step, such as "see.score is above 0.5"; empty: every
+	// row does.
 	Condition string `protobuf:"bytes,5,opt,name=condition,proto3" json:"condition,omitempty"`
-	// It is a request of its own to that version: the steps are not joined into one model.
+	// The step is a request of its own to that version, because the steps are not joined into one
+	// model.
 	Separate      bool `protobuf:"varint,6,opt,name=separate,proto3" json:"separate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1003,14 +1000,14 @@ func (x *ModelStep) GetSeparate() bool {
 	return false
 }
 
-// LoadProgress is how far the load of a version is.
+// LoadProgress is the progress of loading a version.
 type LoadProgress struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Stage LoadStage              `protobuf:"varint,1,opt,name=stage,proto3,enum=weft.v1.LoadStage" json:"stage,omitempty"`
-	// Bytes that were copied, runs that ended, of the stage.
+	// Bytes copied, or runs finished, in this stage.
 	Done int64 `protobuf:"varint,2,opt,name=done,proto3" json:"done,omitempty"`
-	// How many there are to be, as far as that is known: a proof may take fewer, or find
-	// that it needs more. 0 where nothing is counted.
+	// The expected total, as far as it is known. A proof may take fewer runs, or find that it needs
+	// more. 0 if the stage has no count.
 	Total int64 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
 	// When the load began; absent before.
 	Since         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`
@@ -1076,26 +1073,25 @@ func (x *LoadProgress) GetSince() *timestamppb.Timestamp {
 	return nil
 }
 
-// ModelCrashes are the deaths of processes that concern one version, since it was
-// loaded.
+// ModelCrashes are the process deaths that concern one version since it was loaded.
 type ModelCrashes struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many of the processes that it ran in died, whatever the reason. Models that
-	// share a process share its deaths.
+	// Number of processes that ran the version and died, for any reason. Models that share a process
+	// share its deaths.
 	Deaths int64 `protobuf:"varint,1,opt,name=deaths,proto3" json:"deaths,omitempty"`
-	// When the latest of them died.
+	// Time of the latest death.
 	LatestDeathAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=latest_death_at,json=latestDeathAt,proto3" json:"latest_death_at,omitempty"`
-	// How the latest of them died: the signal, and the first line that it wrote.
+	// Cause of the latest death: the signal, and the first line that the process wrote.
 	LatestDeath string `protobuf:"bytes,3,opt,name=latest_death,json=latestDeath,proto3" json:"latest_death,omitempty"`
-	// How often a request to this version ended a process in which nothing else ran:
+	// Number of times that a request to this version ended a process in which nothing else ran:
 	// INTERNAL with the reason ENGINE_CRASHED.
 	Proven int64 `protobuf:"varint,4,opt,name=proven,proto3" json:"proven,omitempty"`
-	// When that was the latest time; absent if it never was.
+	// Time of the latest of these; absent if there was none.
 	LatestProvenAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=latest_proven_at,json=latestProvenAt,proto3" json:"latest_proven_at,omitempty"`
 	// How that process ended, or that the execution had to be stopped.
 	LatestProven string `protobuf:"bytes,6,opt,name=latest_proven,json=latestProven,proto3" json:"latest_proven,omitempty"`
-	// How many such requests are remembered: they are refused without being run again.
-	// A version that is loaded again from the same files knows those from before.
+	// Number of remembered poison requests. The server refuses them without running them again. A
+	// version that is reloaded from the same files keeps them.
 	RememberedRequests int32 `protobuf:"varint,7,opt,name=remembered_requests,json=rememberedRequests,proto3" json:"remembered_requests,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -1187,12 +1183,12 @@ type ModelReplica struct {
 	Device string `protobuf:"bytes,1,opt,name=device,proto3" json:"device,omitempty"`
 	// The execution provider there, for instance "cpu", "cuda" or "synth".
 	Provider string `protobuf:"bytes,2,opt,name=provider,proto3" json:"provider,omitempty"`
-	// Bytes of the device's memory that it holds, as of its latest executions:
-	// weights, the work space of its largest batch, and the inputs and outputs of
-	// captured CUDA graphs. 0 if the engine does not know.
+	// Bytes of device memory that the replica holds, as of its latest executions: weights, the
+	// workspace of its largest batch, and the inputs and outputs of captured CUDA graphs. 0 if the
+	// engine does not know.
 	DeviceMemoryBytes int64 `protobuf:"varint,3,opt,name=device_memory_bytes,json=deviceMemoryBytes,proto3" json:"device_memory_bytes,omitempty"`
-	// Whether the process that it runs in died and the next one is still being started.
-	// Requests to it wait meanwhile.
+	// The process of the replica died and the next one is starting. Requests to the replica wait
+	// meanwhile.
 	Restarting    bool `protobuf:"varint,4,opt,name=restarting,proto3" json:"restarting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1264,11 +1260,11 @@ type Model struct {
 	Versions []*ModelVersion `protobuf:"bytes,2,rep,name=versions,proto3" json:"versions,omitempty"`
 	// Label to version.
 	Labels map[string]int64 `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// Why the model could not be read at all, for instance a fault in its model.yaml, or
-	// that its version was unloaded by hand; `versions` is then empty.
+	// Why the model could not be read, for instance an error in its model.yaml, or that its version
+	// was unloaded by hand. `versions` is then empty.
 	Failure string `protobuf:"bytes,4,opt,name=failure,proto3" json:"failure,omitempty"`
-	// Episodes whose state the server keeps, of all versions, and the bytes that these,
-	// and answers kept for retries, take.
+	// Number of episodes, over all versions, whose state the server keeps, and the bytes of these
+	// states and of answers kept for retries.
 	LiveEpisodes  int64 `protobuf:"varint,5,opt,name=live_episodes,json=liveEpisodes,proto3" json:"live_episodes,omitempty"`
 	StateBytes    int64 `protobuf:"varint,6,opt,name=state_bytes,json=stateBytes,proto3" json:"state_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -196,8 +196,8 @@ type GetSchedulerStateRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only flows, queues, costs and decisions of this model; empty shows all.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// Most decisions to return, newest first; 0 returns all that the server remembers
-	// (256). Negative is INVALID_ARGUMENT.
+	// Maximum number of decisions, newest first. 0 returns all that the server remembers (256).
+	// Negative is INVALID_ARGUMENT.
 	MaxDecisions  int32 `protobuf:"varint,2,opt,name=max_decisions,json=maxDecisions,proto3" json:"max_decisions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -339,19 +339,19 @@ func (x *GetTrafficRequest) GetModel() string {
 type GetTrafficResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Traffic *Traffic               `protobuf:"bytes,1,opt,name=traffic,proto3" json:"traffic,omitempty"`
-	// The model's model.yaml sets other traffic, which waits for these versions to
-	// become ready; GetModel says why they are not. Any other change of the traffic
-	// takes its place. Ascending; empty means that nothing waits.
+	// Versions that the traffic of the model.yaml waits for, ascending. That traffic takes effect
+	// when they are ready, unless another change of the traffic replaces it. GetModel says why they
+	// are not ready. Empty: no traffic waits.
 	WaitsFor []int64 `protobuf:"varint,2,rep,packed,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"`
-	// The author of this traffic: the address of a caller, "gate" for a rollout that
-	// followed its gate, "weft" for a rollout that could not go on, "model.yaml", or
-	// "default" where nobody divided it.
+	// Author of this traffic: the address of a caller, "gate" for a rollout that followed its gate,
+	// "weft" for a rollout that could not go on, "model.yaml", or "default" if the traffic was never
+	// set.
 	DecidedBy string `protobuf:"bytes,10,opt,name=decided_by,json=decidedBy,proto3" json:"decided_by,omitempty"`
-	// The time of that decision; for model.yaml, the time at which the server first
-	// read it. Absent where nobody divided the traffic.
+	// Time of that decision. For model.yaml, the time when the server first read it. Absent if the
+	// traffic was never set.
 	DecidedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=decided_at,json=decidedAt,proto3" json:"decided_at,omitempty"`
-	// Versions that were rolled back, ascending. They do not answer as the newest
-	// version, also after a restart, until the split of a traffic names them.
+	// Rolled-back versions, ascending. They do not answer as the newest version, even after a
+	// restart, until the split of a traffic names them.
 	RolledBack    []*RolledBackVersion `protobuf:"bytes,12,rep,name=rolled_back,json=rolledBack,proto3" json:"rolled_back,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -497,10 +497,10 @@ type GetShadowSummaryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only shadows of this model; empty shows all.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// Also fill in `fingerprint`, `errors` and `noise` of the outputs: up to 25 KiB each.
+	// Also return `fingerprint`, `errors` and `noise` of the outputs: up to 25 KiB each.
 	Fingerprints bool `protobuf:"varint,2,opt,name=fingerprints,proto3" json:"fingerprints,omitempty"`
-	// Also fill in `worst` of the outputs: up to 30 KiB each. For callers that may
-	// operate the model; of other models it is left empty, and `worst_withheld` says so.
+	// Also return `worst` of the outputs: up to 30 KiB each. If the caller may not operate a model,
+	// its `worst` is empty and `worst_withheld` is true.
 	Worst         bool `protobuf:"varint,3,opt,name=worst,proto3" json:"worst,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -649,7 +649,7 @@ func (x *GetRolloutRequest) GetModel() string {
 
 type GetRolloutResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Absent if the model has had no rollout.
+	// Absent if the model never had a rollout.
 	Rollout       *Rollout `protobuf:"bytes,1,opt,name=rollout,proto3" json:"rollout,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -696,9 +696,9 @@ type WatchActivityRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How far back the first answer reaches, in milliseconds; at most 60,000.
 	BackMs uint32 `protobuf:"varint,1,opt,name=back_ms,json=backMs,proto3" json:"back_ms,omitempty"`
-	// Leave the batches and requests out: numbers only.
+	// Leave out batches and requests.
 	NumbersOnly bool `protobuf:"varint,2,opt,name=numbers_only,json=numbersOnly,proto3" json:"numbers_only,omitempty"`
-	// One answer only.
+	// Return only one answer.
 	Once          bool `protobuf:"varint,3,opt,name=once,proto3" json:"once,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -805,7 +805,7 @@ type GetHistoryRequest struct {
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// 0 shows all versions of the model together.
 	Version int32 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
-	// Steps of 30 s of the last day instead of those of 1 s of the last hour.
+	// Return steps of 30 s of the last day instead of steps of 1 s of the last hour.
 	Day           bool `protobuf:"varint,3,opt,name=day,proto3" json:"day,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -910,9 +910,9 @@ type ListRequestsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only requests of this model; empty shows all.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// Only those that ended so; unspecified shows all that were late or not answered.
+	// Only requests with this end; unspecified shows all that were late or not answered.
 	End RequestEnd `protobuf:"varint,2,opt,name=end,proto3,enum=weft.v1.RequestEnd" json:"end,omitempty"`
-	// Most requests to return, newest first; 0 means 100, and 1,000 is the most.
+	// Maximum number of requests, newest first. 0 means 100; the maximum is 1,000.
 	Limit         uint32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -971,12 +971,12 @@ func (x *ListRequestsRequest) GetLimit() uint32 {
 
 type ListRequestsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Newest first. Their versions are places in `versions`.
+	// Newest first. Their `version` is 1 + index in `versions`; 0: none.
 	Requests *RequestColumns    `protobuf:"bytes,1,opt,name=requests,proto3" json:"requests,omitempty"`
 	Versions []*VersionActivity `protobuf:"bytes,2,rep,name=versions,proto3" json:"versions,omitempty"`
-	// Requests of the last minute that were late or not answered, in all.
+	// Number of requests of the last minute that were late or not answered, over all models and ends.
 	InLastMinute uint32 `protobuf:"varint,3,opt,name=in_last_minute,json=inLastMinute,proto3" json:"in_last_minute,omitempty"`
-	// Of those, the ones that are no longer remembered: there were too many.
+	// Number of these that the server no longer remembers, because there were too many.
 	Forgotten     uint32 `protobuf:"varint,4,opt,name=forgotten,proto3" json:"forgotten,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1042,8 +1042,8 @@ func (x *ListRequestsResponse) GetForgotten() uint32 {
 
 type ExplainRequestRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The caller's name for the request, or else for its episode, or the server's own
-	// number, such as "#1234". The latest request of that name is explained. Required.
+	// The request_id, or else the episode_id, or the server's number such as "#1234". The latest
+	// match is explained. Required.
 	Request       string `protobuf:"bytes,1,opt,name=request,proto3" json:"request,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -37,33 +37,32 @@ const (
 //
 // ModelService shows the models of the server and its decisions. It changes nothing.
 type ModelServiceClient interface {
-	// ListModels lists every known model with its versions.
+	// ListModels lists every known model with its versions. A model that the caller may know but not
+	// observe has only its name.
 	ListModels(ctx context.Context, in *ListModelsRequest, opts ...grpc.CallOption) (*ListModelsResponse, error)
-	// GetModel shows one model. NOT_FOUND: the message lists what exists.
+	// GetModel shows one model. The message of NOT_FOUND lists the existing models.
 	GetModel(ctx context.Context, in *GetModelRequest, opts ...grpc.CallOption) (*GetModelResponse, error)
-	// GetSchedulerState shows the queues, the learned costs and the latest decisions
-	// with their reasons. The snapshot takes the scheduler's lock once: poll it in
-	// seconds, not in milliseconds.
+	// GetSchedulerState shows the queues, the measured costs, and the latest decisions with their
+	// reasons. Each call takes the scheduler's lock once, so poll in seconds instead of milliseconds.
 	GetSchedulerState(ctx context.Context, in *GetSchedulerStateRequest, opts ...grpc.CallOption) (*GetSchedulerStateResponse, error)
 	// GetTraffic shows how a model's requests are divided among its versions.
 	GetTraffic(ctx context.Context, in *GetTrafficRequest, opts ...grpc.CallOption) (*GetTrafficResponse, error)
-	// GetShadowSummary shows how shadows compare with the versions that answered. The
-	// rows of single requests are shown only to callers that may operate the model.
+	// GetShadowSummary compares shadows with the versions that answered. Only callers that may
+	// operate the model see the rows of single requests.
 	GetShadowSummary(ctx context.Context, in *GetShadowSummaryRequest, opts ...grpc.CallOption) (*GetShadowSummaryResponse, error)
 	// GetRollout shows a model's rollout, running or ended, with its evidence.
 	GetRollout(ctx context.Context, in *GetRolloutRequest, opts ...grpc.CallOption) (*GetRolloutResponse, error)
-	// WatchActivity shows the server at work: batches, requests and totals, four times a
-	// second until the caller leaves. A caller that does not keep up misses some.
+	// WatchActivity streams the server's batches, requests and totals, four times a second until the
+	// caller leaves. A slow caller misses some.
 	WatchActivity(ctx context.Context, in *WatchActivityRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchActivityResponse], error)
-	// GetHistory shows how a version or the whole server did in the last hour or day.
+	// GetHistory shows the performance of a version, or of the whole server, in the last hour or day.
 	GetHistory(ctx context.Context, in *GetHistoryRequest, opts ...grpc.CallOption) (*GetHistoryResponse, error)
-	// ListRequests lists the latest requests that were late, or not answered.
+	// ListRequests lists the latest requests that were late or not answered.
 	ListRequests(ctx context.Context, in *ListRequestsRequest, opts ...grpc.CallOption) (*ListRequestsResponse, error)
-	// ExplainRequest tells the way of a request that ended a short while ago: when it was
-	// admitted, who had the device while it waited, with whom it ran and why then. Every
-	// request of the last minute that was late or not answered can be explained, as far
-	// as there were no more than the server remembers. NOT_FOUND: it is not remembered,
-	// or has not ended.
+	// ExplainRequest describes the way of a request that ended recently: its admission, the versions
+	// that had the device while it waited, its batch, and why the batch started then. The server can
+	// explain every request of the last minute that was late or not answered, up to the size of its
+	// buffers. NOT_FOUND: the request has not ended, or the server no longer remembers it.
 	ExplainRequest(ctx context.Context, in *ExplainRequestRequest, opts ...grpc.CallOption) (*ExplainRequestResponse, error)
 }
 
@@ -190,33 +189,32 @@ func (c *modelServiceClient) ExplainRequest(ctx context.Context, in *ExplainRequ
 //
 // ModelService shows the models of the server and its decisions. It changes nothing.
 type ModelServiceServer interface {
-	// ListModels lists every known model with its versions.
+	// ListModels lists every known model with its versions. A model that the caller may know but not
+	// observe has only its name.
 	ListModels(context.Context, *ListModelsRequest) (*ListModelsResponse, error)
-	// GetModel shows one model. NOT_FOUND: the message lists what exists.
+	// GetModel shows one model. The message of NOT_FOUND lists the existing models.
 	GetModel(context.Context, *GetModelRequest) (*GetModelResponse, error)
-	// GetSchedulerState shows the queues, the learned costs and the latest decisions
-	// with their reasons. The snapshot takes the scheduler's lock once: poll it in
-	// seconds, not in milliseconds.
+	// GetSchedulerState shows the queues, the measured costs, and the latest decisions with their
+	// reasons. Each call takes the scheduler's lock once, so poll in seconds instead of milliseconds.
 	GetSchedulerState(context.Context, *GetSchedulerStateRequest) (*GetSchedulerStateResponse, error)
 	// GetTraffic shows how a model's requests are divided among its versions.
 	GetTraffic(context.Context, *GetTrafficRequest) (*GetTrafficResponse, error)
-	// GetShadowSummary shows how shadows compare with the versions that answered. The
-	// rows of single requests are shown only to callers that may operate the model.
+	// GetShadowSummary compares shadows with the versions that answered. Only callers that may
+	// operate the model see the rows of single requests.
 	GetShadowSummary(context.Context, *GetShadowSummaryRequest) (*GetShadowSummaryResponse, error)
 	// GetRollout shows a model's rollout, running or ended, with its evidence.
 	GetRollout(context.Context, *GetRolloutRequest) (*GetRolloutResponse, error)
-	// WatchActivity shows the server at work: batches, requests and totals, four times a
-	// second until the caller leaves. A caller that does not keep up misses some.
+	// WatchActivity streams the server's batches, requests and totals, four times a second until the
+	// caller leaves. A slow caller misses some.
 	WatchActivity(*WatchActivityRequest, grpc.ServerStreamingServer[WatchActivityResponse]) error
-	// GetHistory shows how a version or the whole server did in the last hour or day.
+	// GetHistory shows the performance of a version, or of the whole server, in the last hour or day.
 	GetHistory(context.Context, *GetHistoryRequest) (*GetHistoryResponse, error)
-	// ListRequests lists the latest requests that were late, or not answered.
+	// ListRequests lists the latest requests that were late or not answered.
 	ListRequests(context.Context, *ListRequestsRequest) (*ListRequestsResponse, error)
-	// ExplainRequest tells the way of a request that ended a short while ago: when it was
-	// admitted, who had the device while it waited, with whom it ran and why then. Every
-	// request of the last minute that was late or not answered can be explained, as far
-	// as there were no more than the server remembers. NOT_FOUND: it is not remembered,
-	// or has not ended.
+	// ExplainRequest describes the way of a request that ended recently: its admission, the versions
+	// that had the device while it waited, its batch, and why the batch started then. The server can
+	// explain every request of the last minute that was late or not answered, up to the size of its
+	// buffers. NOT_FOUND: the request has not ended, or the server no longer remembers it.
 	ExplainRequest(context.Context, *ExplainRequestRequest) (*ExplainRequestResponse, error)
 	mustEmbedUnimplementedModelServiceServer()
 }

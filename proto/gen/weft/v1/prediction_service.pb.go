@@ -23,20 +23,21 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Priority decides which requests of a model are given up where not all can be
-// served in time. It does not order: targets do.
+// Priority decides which requests of a model are dropped first if not all can be served in time. It
+// does not set the order: latency targets do.
 type Priority int32
 
 const (
 	// The same as PRIORITY_CRITICAL.
 	Priority_PRIORITY_UNSPECIFIED Priority = 0
-	// Foreground.
+	// Foreground; dropped after SHEDDABLE_PLUS.
 	Priority_PRIORITY_CRITICAL Priority = 1
-	// Foreground; CRITICAL ones are given up for it.
+	// Foreground; dropped last.
 	Priority_PRIORITY_CRITICAL_PLUS Priority = 2
-	// Background: runs in padding and idle time only; dropped oldest first.
+	// Background: runs only in padding and when no foreground request waits. If the queue is full,
+	// the oldest is dropped first.
 	Priority_PRIORITY_SHEDDABLE Priority = 3
-	// Foreground, but dropped before any CRITICAL request is.
+	// Foreground; dropped first.
 	Priority_PRIORITY_SHEDDABLE_PLUS Priority = 4
 )
 
@@ -85,26 +86,25 @@ func (Priority) EnumDescriptor() ([]byte, []int) {
 	return file_weft_v1_prediction_service_proto_rawDescGZIP(), []int{0}
 }
 
-// FlushReason says why a batch was started when it was.
+// FlushReason is the reason why a batch started when it did.
 type FlushReason int32
 
 const (
 	FlushReason_FLUSH_REASON_UNSPECIFIED FlushReason = 0
-	// One more row would have exceeded `max_batch_cost`, or the device cap: what a batch
-	// may take for the sake of the targets of others.
+	// One more row would have exceeded `max_batch_cost` or the device cap. The device cap is the
+	// maximum time of a batch that lets other flows meet their latency targets.
 	FlushReason_FLUSH_REASON_BUDGET_REACHED FlushReason = 1
 	// `batch_timeout` ended.
 	FlushReason_FLUSH_REASON_TIMEOUT FlushReason = 2
-	// One request alone is over the cost budget.
+	// One request alone exceeds the cost budget.
 	FlushReason_FLUSH_REASON_SINGLE_REQUEST_OVER_BUDGET FlushReason = 3
-	// The batch has as many rows as it may: `max_batch_size`, what device memory suffices
-	// for, or twice the largest size that was measured.
+	// The batch has its maximum of rows: `max_batch_size`, the device memory, or twice the largest
+	// measured size.
 	FlushReason_FLUSH_REASON_FULL FlushReason = 4
-	// The device was free and nothing was gained by waiting.
+	// The device was free and waiting would have gained nothing.
 	FlushReason_FLUSH_REASON_DEVICE_IDLE FlushReason = 5
-	// Waiting longer would have missed a limit, or a target that a request or its
-	// model names, although batch_timeout had not ended; or deadlines kept the batch
-	// small.
+	// Although `batch_timeout` had not ended, waiting longer would have missed a deadline, or a
+	// latency target that a request or its model sets. Or deadlines kept the batch small.
 	FlushReason_FLUSH_REASON_DEADLINE FlushReason = 6
 	// The server is draining.
 	FlushReason_FLUSH_REASON_DRAIN FlushReason = 7
@@ -165,14 +165,14 @@ func (FlushReason) EnumDescriptor() ([]byte, []int) {
 	return file_weft_v1_prediction_service_proto_rawDescGZIP(), []int{1}
 }
 
-// NotKeptReason says why a number is not kept.
+// NotKeptReason is the reason why a number was not kept.
 type NotKeptReason int32
 
 const (
 	NotKeptReason_NOT_KEPT_REASON_UNSPECIFIED NotKeptReason = 0
-	// Not given any more: the version has the most different names that it may have.
+	// No longer returned: the version had the maximum of different names.
 	NotKeptReason_NOT_KEPT_REASON_TOO_MANY_NAMES NotKeptReason = 1
-	// Not given any more: too many outcomes wait for episodes that began before theirs.
+	// No longer returned: too many outcomes waited for earlier episodes.
 	NotKeptReason_NOT_KEPT_REASON_TOO_MANY_WAITING NotKeptReason = 2
 	// The version was unloaded.
 	NotKeptReason_NOT_KEPT_REASON_VERSION_GONE NotKeptReason = 3
@@ -226,34 +226,33 @@ type PredictRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required.
 	Model *ModelSpec `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// One tensor for each input of the signature, by name. Dimensions that count rows
-	// are equal in all inputs.
+	// One tensor for each input of the signature, by name. You may leave out inputs with a default in
+	// the model, and inputs that the server keeps for the episode. The dimensions that count rows are
+	// equal in all inputs.
 	Inputs map[string]*Tensor `protobuf:"bytes,2,rep,name=inputs,proto3" json:"inputs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Names of the outputs to return; empty returns all.
 	Outputs []string `protobuf:"bytes,3,rep,name=outputs,proto3" json:"outputs,omitempty"`
-	// The caller's own name for the request, repeated in the answer, at most 256
-	// bytes. Optional in Predict; required in PredictStream, where it matches answers
-	// to requests.
+	// The caller's name for the request, at most 256 bytes. The answer repeats it. Optional in
+	// Predict; required in PredictStream, where it matches answers to requests.
 	RequestId string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// Names the episode (a game, a robot's run, a user's session), at most 256
-	// bytes: all its requests go to the same version while traffic is split.
+	// Name of the episode (a game, a robot's run, a user's session), at most 256 bytes. While traffic
+	// is split, all requests of an episode go to the same version.
 	EpisodeId string   `protobuf:"bytes,5,opt,name=episode_id,json=episodeId,proto3" json:"episode_id,omitempty"`
 	Priority  Priority `protobuf:"varint,6,opt,name=priority,proto3,enum=weft.v1.Priority" json:"priority,omitempty"`
-	// The target: when the caller wants the answer, counted from arrival. It orders
-	// requests, and no batch is held for batch_timeout past the latest start that
-	// meets it. It never refuses or drops a request. Absent takes the model's target.
+	// Latency target: the time from arrival at which the caller wants the answer. It sets the order
+	// of requests and ends `batch_timeout` in time for the target. It never causes a request to be
+	// refused or dropped. Absent: the model's latency target.
 	TargetLatency  *durationpb.Duration `protobuf:"bytes,7,opt,name=target_latency,json=targetLatency,proto3" json:"target_latency,omitempty"`
 	OutputEncoding OutputEncoding       `protobuf:"varint,8,opt,name=output_encoding,json=outputEncoding,proto3,enum=weft.v1.OutputEncoding" json:"output_encoding,omitempty"`
-	// This is the last request of the episode: the server may forget `episode_id`
-	// after it.
+	// This is the last request of the episode. After it, the server may forget `episode_id`.
 	EndOfEpisode bool `protobuf:"varint,9,opt,name=end_of_episode,json=endOfEpisode,proto3" json:"end_of_episode,omitempty"`
-	// This is the first request of the episode, where the model's state is kept by the
-	// server (`state` in model.yaml): the state begins anew. State inputs that the
-	// request brings take its place, as those of a step that was kept by the caller.
+	// This is the first request of the episode, for a model whose state the server keeps (`state` in
+	// model.yaml): the state starts again. If the request brings state inputs, for instance from a
+	// checkpoint of the caller, the server uses those.
 	BeginEpisode bool `protobuf:"varint,10,opt,name=begin_episode,json=beginEpisode,proto3" json:"begin_episode,omitempty"`
-	// The number of this step of the episode, from 1 on and ascending; 0: it has none.
-	// The number of the latest step again gets the answer that it had, and nothing runs.
-	// A lower one is FAILED_PRECONDITION with the reason STALE_STEP.
+	// Number of this step of the episode, ascending from 1; 0: none. If the number is that of the
+	// latest step, the server returns the answer of that step and runs nothing. A lower number is
+	// FAILED_PRECONDITION with the reason STALE_STEP.
 	Step          uint64 `protobuf:"varint,11,opt,name=step,proto3" json:"step,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -366,10 +365,10 @@ func (x *PredictRequest) GetStep() uint64 {
 	return 0
 }
 
-// PredictResponse carries the outputs, and the request's way through the server.
+// PredictResponse has the outputs, and the request's way through the server.
 type PredictResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The outputs asked for, by name.
+	// The requested outputs, by name.
 	Outputs map[string]*Tensor `protobuf:"bytes,1,rep,name=outputs,proto3" json:"outputs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The model and the version that ran.
 	Model *ModelSpec `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
@@ -441,40 +440,38 @@ func (x *PredictResponse) GetExecution() *ExecutionInfo {
 // ExecutionInfo describes the way of one request through the server.
 type ExecutionInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the traffic entry that answered; "prod" without a traffic split.
-	// Empty if the request named a version or a label itself.
+	// Name of the traffic slot that answered; "prod" without a traffic split. Empty if the request
+	// named a version or a label.
 	Slot string `protobuf:"bytes,1,opt,name=slot,proto3" json:"slot,omitempty"`
-	// Microseconds from admission until its (first) execution started.
+	// Microseconds from admission to the start of the first execution.
 	QueueUs int64 `protobuf:"varint,2,opt,name=queue_us,json=queueUs,proto3" json:"queue_us,omitempty"`
-	// Microseconds from the start of its first execution until the end of its last.
+	// Microseconds from the start of the first execution to the end of the last.
 	ComputeUs int64 `protobuf:"varint,3,opt,name=compute_us,json=computeUs,proto3" json:"compute_us,omitempty"`
-	// Requests that shared the execution, this one included (of its last
-	// execution, if it took several).
+	// Number of requests in the (last) execution, including this one.
 	BatchRequests int32 `protobuf:"varint,4,opt,name=batch_requests,json=batchRequests,proto3" json:"batch_requests,omitempty"`
-	// Rows of all those requests, padding excluded.
+	// Rows of all these requests, without padding.
 	BatchRows int32 `protobuf:"varint,5,opt,name=batch_rows,json=batchRows,proto3" json:"batch_rows,omitempty"`
-	// Rows added to reach an allowed batch size.
+	// Padding rows, added to reach an allowed batch size.
 	PaddedRows int32 `protobuf:"varint,6,opt,name=padded_rows,json=paddedRows,proto3" json:"padded_rows,omitempty"`
 	// Why the batch started when it did.
 	FlushReason FlushReason `protobuf:"varint,7,opt,name=flush_reason,json=flushReason,proto3,enum=weft.v1.FlushReason" json:"flush_reason,omitempty"`
 	// This request's share of the device time, in microseconds.
 	DeviceUs int64 `protobuf:"varint,8,opt,name=device_us,json=deviceUs,proto3" json:"device_us,omitempty"`
-	// Where it ran, for instance "cpu" or "cuda:0".
+	// Device of the execution, for instance "cpu" or "cuda:0".
 	Device string `protobuf:"bytes,9,opt,name=device,proto3" json:"device,omitempty"`
-	// Executions this request was spread over; 1 unless it was split.
+	// Number of executions of this request; 1 unless it was split.
 	Executions int32 `protobuf:"varint,10,opt,name=executions,proto3" json:"executions,omitempty"`
 	// A fallback chose the version, because the routing state was incomplete.
 	RoutingDegraded bool `protobuf:"varint,11,opt,name=routing_degraded,json=routingDegraded,proto3" json:"routing_degraded,omitempty"`
-	// The version that should have answered, if another one stood in; else 0.
+	// The version that should have answered, if another one stood in; otherwise 0.
 	FailedOverFrom int64 `protobuf:"varint,12,opt,name=failed_over_from,json=failedOverFrom,proto3" json:"failed_over_from,omitempty"`
 	// This is the answer to an earlier request of the same step of the episode.
 	RepeatedStep bool `protobuf:"varint,13,opt,name=repeated_step,json=repeatedStep,proto3" json:"repeated_step,omitempty"`
-	// Numbers of steps between the one before and this one, which never came.
+	// Number of steps between the previous step and this one that never came.
 	SkippedSteps int64 `protobuf:"varint,14,opt,name=skipped_steps,json=skippedSteps,proto3" json:"skipped_steps,omitempty"`
-	// The hash of the model's traffic that led to the version: two servers give the same
-	// exactly if they lead each episode alike. A running episode keeps the one that it
-	// began with. Where a version stands in for another, its number follows after "+".
-	// Empty if the request named a version or a label itself.
+	// Hash of the model's traffic that chose the version. Two servers have the same hash exactly if
+	// they route each episode alike. A running episode keeps the hash with which it began. If another
+	// version stood in, "+" and its number follow. Empty if the request named a version or a label.
 	Table         string `protobuf:"bytes,15,opt,name=table,proto3" json:"table,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -618,15 +615,14 @@ func (x *ExecutionInfo) GetTable() string {
 // PredictStreamRequest is one request on a stream.
 type PredictStreamRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// `request_id` is required and unique among the stream's requests in flight.
+	// `request_id` is required, and unique among the unanswered requests of the stream.
 	Request *PredictRequest `protobuf:"bytes,1,opt,name=request,proto3" json:"request,omitempty"`
-	// Limit of this request, counted from when it came, or from when the server was
-	// ready to read it if that was later; must be positive.
-	// Absent takes the model's `max_latency`.
+	// Deadline of this request, counted from its arrival, or from the time when the server was ready
+	// to read it if that was later. Must be positive. Absent: the model's `max_latency`.
 	Timeout *durationpb.Duration `protobuf:"bytes,2,opt,name=timeout,proto3" json:"timeout,omitempty"`
-	// The newest observation wins: this request cancels the older requests of the
-	// stream with the same `episode_id` that are still queued. They are answered
-	// ABORTED with the reason SUPERSEDED. Running ones are answered as usual.
+	// The newest observation wins: this request cancels the queued older requests of the stream with
+	// the same `episode_id`. They are answered with ABORTED and the reason SUPERSEDED. Running
+	// requests are answered as usual.
 	Supersede     bool `protobuf:"varint,3,opt,name=supersede,proto3" json:"supersede,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -822,10 +818,10 @@ func (x *GetModelMetadataRequest) GetModel() *ModelSpec {
 	return nil
 }
 
-// GetModelMetadataResponse says how to write requests to a model.
+// GetModelMetadataResponse describes how to write requests to a model.
 type GetModelMetadataResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The model and the version that this answer is about.
+	// The model and the version that this answer describes.
 	Model     *ModelSpec     `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	Signature *Signature     `protobuf:"bytes,2,opt,name=signature,proto3" json:"signature,omitempty"`
 	Batching  *BatchingFacts `protobuf:"bytes,3,opt,name=batching,proto3" json:"batching,omitempty"`
@@ -833,10 +829,9 @@ type GetModelMetadataResponse struct {
 	ReadyVersions []int64 `protobuf:"varint,4,rep,packed,name=ready_versions,json=readyVersions,proto3" json:"ready_versions,omitempty"`
 	// Label to version.
 	Labels map[string]int64 `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// Limit of requests without a deadline; absent means no limit.
+	// Deadline of requests without one; absent: none.
 	MaxLatency *durationpb.Duration `protobuf:"bytes,6,opt,name=max_latency,json=maxLatency,proto3" json:"max_latency,omitempty"`
-	// Target of requests without one; absent means that it is derived from the cost of
-	// a full batch.
+	// Latency target of requests without one; absent: derived from the cost of a full batch.
 	TargetLatency *durationpb.Duration `protobuf:"bytes,7,opt,name=target_latency,json=targetLatency,proto3" json:"target_latency,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -921,24 +916,24 @@ func (x *GetModelMetadataResponse) GetTargetLatency() *durationpb.Duration {
 	return nil
 }
 
-// ReportOutcomeRequest reports how one episode went. Numbers are from -1e100 to
-// 1e100, at least one. A later report of the same episode replaces its numbers.
+// ReportOutcomeRequest reports how one episode went. It has 1 to 16 numbers from -1e100 to 1e100,
+// `reward` and `success` included. A later report of the same episode replaces them.
 type ReportOutcomeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The model, and the version that served the episode, as the answers gave it. A
-	// label stands for the version that it names at the time of the report. Without a
-	// choice it is the version that the server remembers for the episode. Required.
+	// Required. The model, and the version that served the episode, as in the answers. A label stands
+	// for the version that has it at the time of the report. Without a choice: the version that the
+	// server remembers for the episode.
 	Model *ModelSpec `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// As in the requests of the episode. Required.
 	EpisodeId string `protobuf:"bytes,2,opt,name=episode_id,json=episodeId,proto3" json:"episode_id,omitempty"`
-	// The sum of the rewards.
+	// Sum of the rewards.
 	Reward  *float64 `protobuf:"fixed64,4,opt,name=reward,proto3,oneof" json:"reward,omitempty"`
 	Success *bool    `protobuf:"varint,5,opt,name=success,proto3,oneof" json:"success,omitempty"`
-	// Any further numbers, by name: at most 16.
+	// Further numbers by name.
 	Metrics map[string]float64 `protobuf:"bytes,6,rep,name=metrics,proto3" json:"metrics,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
-	// The values of `execution.table` that the episode's answers had, each once. With more
-	// than one, or another than the server led the episode by, a running rollout leaves
-	// the episode out. None: nobody looked.
+	// The different values of `execution.table` in the answers of the episode. A running rollout
+	// ignores the episode if there are several values, or one that differs from the server's own.
+	// Empty: no check.
 	Tables        []string `protobuf:"bytes,7,rep,name=tables,proto3" json:"tables,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1020,7 +1015,7 @@ func (x *ReportOutcomeRequest) GetTables() []string {
 type ReportOutcomeResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Model *ModelSpec             `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// The numbers that are not kept, by name. Empty means that all are.
+	// The numbers that the server did not keep, by name. Empty: it kept all.
 	NotKept       []*OutcomeNotKept `protobuf:"bytes,2,rep,name=not_kept,json=notKept,proto3" json:"not_kept,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1070,13 +1065,13 @@ func (x *ReportOutcomeResponse) GetNotKept() []*OutcomeNotKept {
 	return nil
 }
 
-// OutcomeNotKept is a reported number that is not kept.
+// OutcomeNotKept is a reported number that the server did not keep.
 type OutcomeNotKept struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// "reward", "success" or a name of metrics.
+	// "reward", "success" or a name in `metrics`.
 	Name   string        `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Reason NotKeptReason `protobuf:"varint,2,opt,name=reason,proto3,enum=weft.v1.NotKeptReason" json:"reason,omitempty"`
-	// The same in words, with figures and advice.
+	// The reason in words, with figures and advice.
 	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -31,45 +31,48 @@ const (
 //
 // PredictionService answers predictions.
 //
-// Errors carry google.rpc details; ErrorInfo has the domain "weft":
+// Errors carry google.rpc details; ErrorInfo has the domain "weft". docs/reference/errors.md lists
+// all reasons. The usual ones are:
 //
 //	INVALID_ARGUMENT     BadRequest names the field, the expected and the received value
 //	NOT_FOUND            ResourceInfo; the message lists what exists
 //	RESOURCE_EXHAUSTED   ErrorInfo QUEUE_FULL, SERVER_FULL or DROPPED_FOR_GOODPUT with
-//	                     RetryInfo: try later. DEADLINE_UNATTAINABLE: the limit
-//	                     certainly cannot be met; do not retry. ANSWER_TOO_LARGE:
-//	                     ask for fewer outputs or rows; do not retry. OUT_OF_MEMORY:
-//	                     the model takes more memory for this input than it may;
-//	                     send fewer rows or smaller inputs, do not retry
-//	DEADLINE_EXCEEDED    the limit passed while the request waited; it, or the rest
-//	                     of its rows if it was split, was not executed
-//	CANCELLED            the caller went away
-//	ABORTED              ErrorInfo SUPERSEDED: a newer request of the stream took over
-//	UNAVAILABLE          RetryInfo: loading, draining, the device was lost, or the
-//	                     execution ended its process and could not be repeated
+//	                     RetryInfo: retry after the delay. DEADLINE_UNATTAINABLE: the
+//	                     deadline cannot be met; do not retry. ANSWER_TOO_LARGE: ask for
+//	                     fewer outputs or rows; do not retry. OUT_OF_MEMORY: the model
+//	                     needs more memory for this input than it may use; send fewer
+//	                     rows or smaller inputs, do not retry
+//	DEADLINE_EXCEEDED    the deadline passed while the request waited; rows that had not
+//	                     started were not executed
+//	CANCELLED            the caller left
+//	ABORTED              ErrorInfo SUPERSEDED: a newer request of the stream replaced it
+//	UNAVAILABLE          RetryInfo: the version is loading or the server is draining, the
+//	                     device was lost, or the execution ended its process and could
+//	                     not be repeated
 //	FAILED_PRECONDITION  the version failed to load; the message has the cause
 //	INTERNAL             the model failed on this input
 type PredictionServiceClient interface {
-	// Predict runs one request. Its limit is the gRPC deadline, else the model's
-	// `max_latency`. A request that cannot meet it is refused or dropped, never run in
-	// vain.
+	// Predict runs one request. Its deadline is the gRPC deadline, or else the model's `max_latency`.
+	// The server refuses or drops a request that cannot meet its deadline.
 	Predict(ctx context.Context, in *PredictRequest, opts ...grpc.CallOption) (*PredictResponse, error)
-	// PredictStream runs many requests over one stream, for one control loop.
-	// Answers come as soon as they are ready, in any order, matched by `request_id`.
+	// PredictStream runs the requests of one control loop over one stream. Answers come as soon as
+	// they are ready, in any order. `request_id` matches them to requests.
 	//
-	// An error answers one request and never ends the stream. When the stream has its
-	// maximum of requests in flight (64), the server stops reading until one is
-	// answered. Half-close lets the rest be answered, then the stream ends OK. A
-	// server that stops answers what it has accepted, and ends the stream as
-	// UNAVAILABLE with the reason DRAINING: after a request with `end_of_episode`, or
-	// when its lame duck ends. A request without an answer was not accepted then:
-	// open the stream again, and send it again. The deadline of the stream, if any,
-	// ends the stream; it is not the limit of a request.
+	// An error answers one request and does not end the stream, except for a message that cannot be
+	// decoded or is too large. At 64 unanswered requests, the server stops reading until it has
+	// answered one. After a half-close, the server answers the remaining requests and ends the stream
+	// with OK. The deadline of the stream, if any, ends the stream; it is not the deadline of a
+	// request.
+	//
+	// A server that stops answers all accepted requests, and ends the stream with UNAVAILABLE and the
+	// reason DRAINING. It does so after a request with `end_of_episode`, between two episodes, or
+	// when its lame duck ends. It has not accepted a request without an answer: open a new stream and
+	// send the request again.
 	PredictStream(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[PredictStreamRequest, PredictStreamResponse], error)
-	// GetModelMetadata describes a model's inputs and outputs, without running it.
+	// GetModelMetadata describes a model's inputs and outputs without running it.
 	GetModelMetadata(ctx context.Context, in *GetModelMetadataRequest, opts ...grpc.CallOption) (*GetModelMetadataResponse, error)
-	// ReportOutcome reports how an episode went, for comparing versions. A report of
-	// an episode that this server does not remember needs the version in `model`.
+	// ReportOutcome reports how an episode went, so that versions can be compared, and ends the
+	// episode. If this server does not remember the episode, `model` must name the version.
 	ReportOutcome(ctx context.Context, in *ReportOutcomeRequest, opts ...grpc.CallOption) (*ReportOutcomeResponse, error)
 }
 
@@ -130,45 +133,48 @@ func (c *predictionServiceClient) ReportOutcome(ctx context.Context, in *ReportO
 //
 // PredictionService answers predictions.
 //
-// Errors carry google.rpc details; ErrorInfo has the domain "weft":
+// Errors carry google.rpc details; ErrorInfo has the domain "weft". docs/reference/errors.md lists
+// all reasons. The usual ones are:
 //
 //	INVALID_ARGUMENT     BadRequest names the field, the expected and the received value
 //	NOT_FOUND            ResourceInfo; the message lists what exists
 //	RESOURCE_EXHAUSTED   ErrorInfo QUEUE_FULL, SERVER_FULL or DROPPED_FOR_GOODPUT with
-//	                     RetryInfo: try later. DEADLINE_UNATTAINABLE: the limit
-//	                     certainly cannot be met; do not retry. ANSWER_TOO_LARGE:
-//	                     ask for fewer outputs or rows; do not retry. OUT_OF_MEMORY:
-//	                     the model takes more memory for this input than it may;
-//	                     send fewer rows or smaller inputs, do not retry
-//	DEADLINE_EXCEEDED    the limit passed while the request waited; it, or the rest
-//	                     of its rows if it was split, was not executed
-//	CANCELLED            the caller went away
-//	ABORTED              ErrorInfo SUPERSEDED: a newer request of the stream took over
-//	UNAVAILABLE          RetryInfo: loading, draining, the device was lost, or the
-//	                     execution ended its process and could not be repeated
+//	                     RetryInfo: retry after the delay. DEADLINE_UNATTAINABLE: the
+//	                     deadline cannot be met; do not retry. ANSWER_TOO_LARGE: ask for
+//	                     fewer outputs or rows; do not retry. OUT_OF_MEMORY: the model
+//	                     needs more memory for this input than it may use; send fewer
+//	                     rows or smaller inputs, do not retry
+//	DEADLINE_EXCEEDED    the deadline passed while the request waited; rows that had not
+//	                     started were not executed
+//	CANCELLED            the caller left
+//	ABORTED              ErrorInfo SUPERSEDED: a newer request of the stream replaced it
+//	UNAVAILABLE          RetryInfo: the version is loading or the server is draining, the
+//	                     device was lost, or the execution ended its process and could
+//	                     not be repeated
 //	FAILED_PRECONDITION  the version failed to load; the message has the cause
 //	INTERNAL             the model failed on this input
 type PredictionServiceServer interface {
-	// Predict runs one request. Its limit is the gRPC deadline, else the model's
-	// `max_latency`. A request that cannot meet it is refused or dropped, never run in
-	// vain.
+	// Predict runs one request. Its deadline is the gRPC deadline, or else the model's `max_latency`.
+	// The server refuses or drops a request that cannot meet its deadline.
 	Predict(context.Context, *PredictRequest) (*PredictResponse, error)
-	// PredictStream runs many requests over one stream, for one control loop.
-	// Answers come as soon as they are ready, in any order, matched by `request_id`.
+	// PredictStream runs the requests of one control loop over one stream. Answers come as soon as
+	// they are ready, in any order. `request_id` matches them to requests.
 	//
-	// An error answers one request and never ends the stream. When the stream has its
-	// maximum of requests in flight (64), the server stops reading until one is
-	// answered. Half-close lets the rest be answered, then the stream ends OK. A
-	// server that stops answers what it has accepted, and ends the stream as
-	// UNAVAILABLE with the reason DRAINING: after a request with `end_of_episode`, or
-	// when its lame duck ends. A request without an answer was not accepted then:
-	// open the stream again, and send it again. The deadline of the stream, if any,
-	// ends the stream; it is not the limit of a request.
+	// An error answers one request and does not end the stream, except for a message that cannot be
+	// decoded or is too large. At 64 unanswered requests, the server stops reading until it has
+	// answered one. After a half-close, the server answers the remaining requests and ends the stream
+	// with OK. The deadline of the stream, if any, ends the stream; it is not the deadline of a
+	// request.
+	//
+	// A server that stops answers all accepted requests, and ends the stream with UNAVAILABLE and the
+	// reason DRAINING. It does so after a request with `end_of_episode`, between two episodes, or
+	// when its lame duck ends. It has not accepted a request without an answer: open a new stream and
+	// send the request again.
 	PredictStream(grpc.BidiStreamingServer[PredictStreamRequest, PredictStreamResponse]) error
-	// GetModelMetadata describes a model's inputs and outputs, without running it.
+	// GetModelMetadata describes a model's inputs and outputs without running it.
 	GetModelMetadata(context.Context, *GetModelMetadataRequest) (*GetModelMetadataResponse, error)
-	// ReportOutcome reports how an episode went, for comparing versions. A report of
-	// an episode that this server does not remember needs the version in `model`.
+	// ReportOutcome reports how an episode went, so that versions can be compared, and ends the
+	// episode. If this server does not remember the episode, `model` must name the version.
 	ReportOutcome(context.Context, *ReportOutcomeRequest) (*ReportOutcomeResponse, error)
 	mustEmbedUnimplementedPredictionServiceServer()
 }

@@ -28,11 +28,11 @@ type Verdict int32
 
 const (
 	Verdict_VERDICT_UNSPECIFIED Verdict = 0
-	// The evidence suffices and speaks for it.
+	// The evidence suffices and favors the candidate.
 	Verdict_VERDICT_PROMOTE Verdict = 1
 	// The evidence does not suffice yet.
 	Verdict_VERDICT_HOLD Verdict = 2
-	// The evidence speaks against it.
+	// The evidence is against the candidate.
 	Verdict_VERDICT_ROLLBACK Verdict = 3
 )
 
@@ -79,17 +79,17 @@ func (Verdict) EnumDescriptor() ([]byte, []int) {
 	return file_weft_v1_rollout_proto_rawDescGZIP(), []int{0}
 }
 
-// MetricVerdict says where a metric's interval lies.
+// MetricVerdict is the position of a metric's interval.
 type MetricVerdict int32
 
 const (
 	MetricVerdict_METRIC_VERDICT_UNSPECIFIED MetricVerdict = 0
-	// Wholly right of 0.
+	// Entirely above 0.
 	MetricVerdict_METRIC_VERDICT_BETTER MetricVerdict = 1
-	// Wholly right of -margin.
+	// Entirely above -margin, or the gate's check of this name says PROMOTE.
 	MetricVerdict_METRIC_VERDICT_NO_WORSE MetricVerdict = 2
-	// The gate's check of this name says ROLLBACK: the interval is wholly left of
-	// -margin, and nothing but the candidate accounts for that.
+	// The gate's check of this name says ROLLBACK: the interval is entirely below -margin, and only
+	// the candidate explains that.
 	MetricVerdict_METRIC_VERDICT_WORSE MetricVerdict = 3
 	// None of these yet.
 	MetricVerdict_METRIC_VERDICT_UNDECIDED MetricVerdict = 4
@@ -140,14 +140,14 @@ func (MetricVerdict) EnumDescriptor() ([]byte, []int) {
 	return file_weft_v1_rollout_proto_rawDescGZIP(), []int{1}
 }
 
-// MetricUnit is what a metric counts.
+// MetricUnit is the unit that a metric counts.
 type MetricUnit int32
 
 const (
 	MetricUnit_METRIC_UNIT_UNSPECIFIED MetricUnit = 0
 	// Episodes, since the rollout began.
 	MetricUnit_METRIC_UNIT_EPISODE MetricUnit = 1
-	// Episodes, and requests of none, since the rollout began.
+	// Episodes, and requests without an episode, since the rollout began.
 	MetricUnit_METRIC_UNIT_REQUEST MetricUnit = 2
 )
 
@@ -192,15 +192,15 @@ func (MetricUnit) EnumDescriptor() ([]byte, []int) {
 	return file_weft_v1_rollout_proto_rawDescGZIP(), []int{2}
 }
 
-// MetricReference is what the candidate is compared with.
+// MetricReference is the quantity that the candidate is compared with.
 type MetricReference int32
 
 const (
 	MetricReference_METRIC_REFERENCE_UNSPECIFIED MetricReference = 0
 	// The baseline, at the same time.
 	MetricReference_METRIC_REFERENCE_BASELINE MetricReference = 1
-	// A fixed limit: the difference is from full agreement (agreement), and the margin is
-	// the limit. Such a metric is at most 0 and never METRIC_VERDICT_BETTER.
+	// A fixed limit: the difference is from full agreement (agreement), and the margin is the limit.
+	// Such a metric is at most 0 and never METRIC_VERDICT_BETTER.
 	MetricReference_METRIC_REFERENCE_LIMIT MetricReference = 2
 )
 
@@ -253,12 +253,13 @@ const (
 	RolloutState_ROLLOUT_STATE_RUNNING     RolloutState = 1
 	// The candidate has all traffic.
 	RolloutState_ROLLOUT_STATE_PROMOTED RolloutState = 2
-	// The baseline has all traffic again, because the gate said so.
+	// The gate said ROLLBACK: the baseline has all traffic again.
 	RolloutState_ROLLOUT_STATE_ROLLED_BACK RolloutState = 3
-	// It was ended by hand, and the baseline has all traffic again; or the traffic or the
-	// baseline changed, and the traffic is as it was left. The last step says which.
+	// A caller ended the rollout, or the candidate failed or was unloaded: the baseline has all
+	// traffic again. Or the traffic or the baseline changed: the traffic stays as it was left. The
+	// last step says which.
 	RolloutState_ROLLOUT_STATE_ABORTED RolloutState = 4
-	// The baseline has all traffic again, because max_duration was over without a verdict.
+	// max_duration passed without a verdict: the baseline has all traffic again.
 	RolloutState_ROLLOUT_STATE_UNDECIDED RolloutState = 5
 )
 
@@ -309,44 +310,42 @@ func (RolloutState) EnumDescriptor() ([]byte, []int) {
 	return file_weft_v1_rollout_proto_rawDescGZIP(), []int{4}
 }
 
-// Gate is the evidence that a candidate must give. Zero values take the defaults.
+// Gate is the evidence that a candidate needs to be promoted. Zero values take the defaults.
 type Gate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Requests that the candidate must have answered; 0 means 100.
+	// Requests that the candidate must have answered in the stage; 0 means 100.
 	MinRequests int64 `protobuf:"varint,1,opt,name=min_requests,json=minRequests,proto3" json:"min_requests,omitempty"`
-	// Episodes with a reported outcome that each of both versions must have; 0 means 20,
-	// and less than 300 means 300 without outcome_min and outcome_max. Ignored without
-	// `outcome`.
+	// Episodes with a reported outcome that each version must have. 0 means 20. Without `outcome_min`
+	// and `outcome_max`, less than 300 means 300. Ignored without `outcome`.
 	MinEpisodes int64 `protobuf:"varint,2,opt,name=min_episodes,json=minEpisodes,proto3" json:"min_episodes,omitempty"`
-	// Allowed excess, over the baseline's, of the part of the candidate's requests that
-	// fail with a fault of the model, and of the part that take longer than they may; 0
-	// means 0.01.
+	// Allowed excess over the baseline of the fraction of requests that fail with an error of the
+	// model, and of the fraction that takes longer than allowed; 0 means 0.01.
 	MaxErrorRate float64 `protobuf:"fixed64,3,opt,name=max_error_rate,json=maxErrorRate,proto3" json:"max_error_rate,omitempty"`
-	// How many times the baseline's p95 of compute time the candidate's may be; 0 means
-	// 1.5.
+	// Maximum p95 of the candidate's compute time, as a multiple of the baseline's p95; 0 means 1.5.
 	MaxLatencyRatio float64 `protobuf:"fixed64,4,opt,name=max_latency_ratio,json=maxLatencyRatio,proto3" json:"max_latency_ratio,omitempty"`
-	// Least part of the shadowed requests that must agree; 0 disables the check.
+	// Minimum fraction of the shadowed requests that must agree; 0 disables the check.
 	MinAgreement float64 `protobuf:"fixed64,5,opt,name=min_agreement,json=minAgreement,proto3" json:"min_agreement,omitempty"`
-	// Name of the outcome that decides: "reward", "success" or any reported number;
-	// empty disables the check.
+	// Name of the deciding outcome: "reward", "success" or any reported number. Empty disables the
+	// check.
 	Outcome string `protobuf:"bytes,6,opt,name=outcome,proto3" json:"outcome,omitempty"`
-	// A lower outcome is better, for instance for a cost.
+	// A lower outcome is better, for instance a cost.
 	LowerIsBetter bool `protobuf:"varint,7,opt,name=lower_is_better,json=lowerIsBetter,proto3" json:"lower_is_better,omitempty"`
-	// Allowed shortfall of the candidate's mean outcome, in units of the outcome.
+	// Allowed shortfall of the candidate's mean outcome, in units of the outcome. With 0, only a
+	// candidate that is surely better is promoted.
 	Margin float64 `protobuf:"fixed64,8,opt,name=margin,proto3" json:"margin,omitempty"`
-	// Probability of a wrong promotion, and that of a wrong rollback, by each check,
-	// however often the gate is read; 0 means 0.05.
+	// Probability of a wrong promotion, and of a wrong rollback, for each check, however often the
+	// gate is read; 0 means 0.05.
 	Alpha float64 `protobuf:"fixed64,9,opt,name=alpha,proto3" json:"alpha,omitempty"`
-	// Allowed excess, over the baseline's, of the part of the candidate's requests that
-	// fail otherwise, but for lack of capacity or time; 0 means 0.01.
+	// Allowed excess over the baseline of the fraction of requests with other failures, except for
+	// lack of capacity or time; 0 means 0.01.
 	MaxFailureIncrease float64 `protobuf:"fixed64,20,opt,name=max_failure_increase,json=maxFailureIncrease,proto3" json:"max_failure_increase,omitempty"`
-	// Allowed excess, over the baseline's, of the part of the candidate's episodes that
-	// are lost; 0 means 0.05. An episode is lost if it ended, or had no request for half
-	// a minute, without a report of `outcome`. Ignored without `outcome`.
+	// Allowed excess over the baseline of the fraction of lost episodes; 0 means 0.05. An episode is
+	// lost if it ended, or had no request for 30 s, without a report of `outcome`. Ignored without
+	// `outcome`.
 	MaxLostIncrease float64 `protobuf:"fixed64,21,opt,name=max_lost_increase,json=maxLostIncrease,proto3" json:"max_lost_increase,omitempty"`
-	// The least and the greatest that an outcome can be; others count as these. Declare
-	// both: without them they are what was seen, with as much room on either side, which
-	// is an assumption and takes 300 episodes of each version at least.
+	// Minimum and maximum of the outcome. Outcomes outside count as the nearer bound. Set both, or
+	// neither. Without them, the gate assumes the observed range plus the same width on either side,
+	// and needs at least 300 episodes of each version.
 	OutcomeMin    *float64 `protobuf:"fixed64,22,opt,name=outcome_min,json=outcomeMin,proto3,oneof" json:"outcome_min,omitempty"`
 	OutcomeMax    *float64 `protobuf:"fixed64,23,opt,name=outcome_max,json=outcomeMax,proto3,oneof" json:"outcome_max,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -477,8 +476,7 @@ func (x *Gate) GetOutcomeMax() float64 {
 // GateCheck is one check of the gate.
 type GateCheck struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// "requests", "errors", "latency", "agreement", "episodes", "outcome", "lost" or
-	// "failures".
+	// "requests", "errors", "latency", "agreement", "episodes", "outcome", "lost" or "failures".
 	Name    string  `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Verdict Verdict `protobuf:"varint,2,opt,name=verdict,proto3,enum=weft.v1.Verdict" json:"verdict,omitempty"`
 	// One sentence with the numbers.
@@ -544,22 +542,22 @@ type GateReport struct {
 	Verdict Verdict                `protobuf:"varint,1,opt,name=verdict,proto3,enum=weft.v1.Verdict" json:"verdict,omitempty"`
 	Checks  []*GateCheck           `protobuf:"bytes,2,rep,name=checks,proto3" json:"checks,omitempty"`
 	At      *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
-	// How the requests of this stage ended, by code.
+	// The ends of the requests of this stage, by code.
 	Codes []*CodeCount `protobuf:"bytes,20,rep,name=codes,proto3" json:"codes,omitempty"`
-	// The episodes that began since the rollout did, in stages in which both versions
-	// get some. Absent without an outcome that decides.
+	// Episodes that began during the rollout, in stages in which both versions get some. Absent
+	// without a deciding outcome.
 	BaselineEpisodes  *EpisodeCounts `protobuf:"bytes,21,opt,name=baseline_episodes,json=baselineEpisodes,proto3" json:"baseline_episodes,omitempty"`
 	CandidateEpisodes *EpisodeCounts `protobuf:"bytes,22,opt,name=candidate_episodes,json=candidateEpisodes,proto3" json:"candidate_episodes,omitempty"`
-	// What the checks compared, as estimates and intervals. Empty in reports of servers
-	// that did not give them yet.
+	// The quantities that the checks compared, as estimates and intervals. Empty in reports of older
+	// servers.
 	Metrics []*GateMetric `protobuf:"bytes,30,rep,name=metrics,proto3" json:"metrics,omitempty"`
-	// One sentence for people, such as "v8 is no worse on success, better on latency;
-	// 4,000 episodes".
+	// One sentence for people, such as "v8 is no worse on success, better on latency; 4,000
+	// episodes".
 	Summary string `protobuf:"bytes,31,opt,name=summary,proto3" json:"summary,omitempty"`
-	// How episodes were divided, since the rollout began. Absent before the first.
+	// The division of episodes since the rollout began. Absent before the first episode.
 	Split *EpisodeSplit `protobuf:"bytes,32,opt,name=split,proto3" json:"split,omitempty"`
-	// Episodes that the outcome's interval does not contain, by reason; reasons without
-	// an episode are left out.
+	// Episodes that do not count in the interval of the outcome, by reason. Reasons without an
+	// episode are left out.
 	Excluded      []*EpisodeExclusion `protobuf:"bytes,33,rep,name=excluded,proto3" json:"excluded,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -665,49 +663,48 @@ func (x *GateReport) GetExcluded() []*EpisodeExclusion {
 	return nil
 }
 
-// GateMetric is a quantity that one check of the gate compares. Differences, bounds and
-// margin are on one scale, on which more is better for the candidate:
+// GateMetric is a quantity that one check of the gate compares. Difference, bounds and margin use
+// one scale, on which more is better for the candidate:
 //
 //	name       estimates                    difference                   margin
 //	outcome    mean outcome                 candidate - baseline, or     gate.margin
 //	                                        baseline - candidate if
 //	                                        lower_is_better
-//	errors     part of requests             baseline - candidate         max_error_rate
-//	failures   part of requests             baseline - candidate         max_failure_increase
-//	lost       part of episodes             baseline - candidate         max_lost_increase
-//	agreement  part of shadowed requests    candidate - 1                1 - min_agreement
-//	latency    part of requests that take   baseline - candidate         max_error_rate
-//	           longer than the baseline's
-//	           p95 of compute time, of the
-//	           candidate's than
-//	           max_latency_ratio times that
+//	errors     fraction of requests         baseline - candidate         max_error_rate
+//	failures   fraction of requests         baseline - candidate         max_failure_increase
+//	lost       fraction of episodes         baseline - candidate         max_lost_increase
+//	agreement  fraction of shadowed         candidate - 1                1 - min_agreement
+//	           requests
+//	latency    fraction of slow requests    baseline - candidate         max_error_rate
 //
-// To draw metrics on one axis, divide difference and bounds by the margin: -1 is then
-// the limit of what is allowed. A margin of 0 allows no shortfall at all; draw that by
-// itself. Parts of requests are means over units: an episode is one, and so is a request
-// of none.
+// A slow request takes longer than the baseline's p95 of compute time (baseline), or than
+// max_latency_ratio times that p95 (candidate). Fractions of requests are means over units. A unit
+// is an episode, or a request without one.
+//
+// To draw metrics on one axis, divide difference and bounds by the margin: -1 is then the limit. A
+// margin of 0 allows no shortfall: draw such a metric by itself.
 type GateMetric struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// As the check's.
+	// Name of the check.
 	Name      string          `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Unit      MetricUnit      `protobuf:"varint,2,opt,name=unit,proto3,enum=weft.v1.MetricUnit" json:"unit,omitempty"`
 	Reference MetricReference `protobuf:"varint,3,opt,name=reference,proto3,enum=weft.v1.MetricReference" json:"reference,omitempty"`
-	// Absent without anything counted. The baseline's of METRIC_REFERENCE_LIMIT takes no
-	// part in the verdict; that of the agreement is always absent.
+	// Absent if nothing was counted. The baseline of METRIC_REFERENCE_LIMIT does not influence the
+	// verdict, and for agreement it is always absent.
 	Baseline  *float64 `protobuf:"fixed64,4,opt,name=baseline,proto3,oneof" json:"baseline,omitempty"`
 	Candidate *float64 `protobuf:"fixed64,5,opt,name=candidate,proto3,oneof" json:"candidate,omitempty"`
-	// The episodes or requests that the estimates are of.
+	// Number of episodes or requests in the estimates.
 	BaselineCount  int64 `protobuf:"varint,6,opt,name=baseline_count,json=baselineCount,proto3" json:"baseline_count,omitempty"`
 	CandidateCount int64 `protobuf:"varint,7,opt,name=candidate_count,json=candidateCount,proto3" json:"candidate_count,omitempty"`
-	// Absent where there is nothing to compare yet. The outcome's is weighted by stages:
-	// it need not be the difference of the estimates.
+	// Absent if there is nothing to compare yet. For the outcome it is weighted by stages, so it may
+	// differ from the difference of the estimates.
 	Difference *float64 `protobuf:"fixed64,8,opt,name=difference,proto3,oneof" json:"difference,omitempty"`
-	// The interval by which the gate judges. A bound that does not exist is absent: of
-	// the outcome until min_episodes are there, and of small samples of the latency.
+	// The interval by which the gate judges. A bound is absent if it does not exist: for the outcome
+	// before min_episodes, and for the latency in small samples.
 	Low  *float64 `protobuf:"fixed64,9,opt,name=low,proto3,oneof" json:"low,omitempty"`
 	High *float64 `protobuf:"fixed64,10,opt,name=high,proto3,oneof" json:"high,omitempty"`
-	// Whether the interval contains the truth at all times at once, each bound with
-	// probability 1 - alpha: it may be read as often as one likes.
+	// Whether the interval contains the truth at all times at once, each bound with probability 1 -
+	// alpha. Such an interval may be read at any time and any number of times.
 	AlwaysValid   bool          `protobuf:"varint,11,opt,name=always_valid,json=alwaysValid,proto3" json:"always_valid,omitempty"`
 	Margin        float64       `protobuf:"fixed64,12,opt,name=margin,proto3" json:"margin,omitempty"`
 	Verdict       MetricVerdict `protobuf:"varint,13,opt,name=verdict,proto3,enum=weft.v1.MetricVerdict" json:"verdict,omitempty"`
@@ -836,21 +833,20 @@ func (x *GateMetric) GetVerdict() MetricVerdict {
 	return MetricVerdict_METRIC_VERDICT_UNSPECIFIED
 }
 
-// EpisodeSplit tells whether the versions got the parts of the episodes that the
-// stages gave them.
+// EpisodeSplit shows whether the versions got the fractions of episodes that the stages set.
 type EpisodeSplit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Episodes that began in stages in which both versions get some.
 	Baseline  int64 `protobuf:"varint,1,opt,name=baseline,proto3" json:"baseline,omitempty"`
 	Candidate int64 `protobuf:"varint,2,opt,name=candidate,proto3" json:"candidate,omitempty"`
-	// How many of them the stages' percentages would give the candidate.
+	// Number of these that the candidate should have by the percentages of the stages.
 	CandidateExpected float64 `protobuf:"fixed64,3,opt,name=candidate_expected,json=candidateExpected,proto3" json:"candidate_expected,omitempty"`
-	// The chi-square statistic, of one degree of freedom, and its p value. Absent while
-	// fewer than 5 episodes are expected of either version. The p value is for one look.
+	// The chi-square statistic, with one degree of freedom, and its p value for one look. Absent
+	// while either version has fewer than 5 expected episodes.
 	ChiSquare *float64 `protobuf:"fixed64,4,opt,name=chi_square,json=chiSquare,proto3,oneof" json:"chi_square,omitempty"`
 	PValue    *float64 `protobuf:"fixed64,5,opt,name=p_value,json=pValue,proto3,oneof" json:"p_value,omitempty"`
-	// The p value is below 0.001: something other than chance decides which episodes a
-	// version gets, or which are counted, and comparisons of the versions mean little.
+	// The p value is below 0.001. Something other than chance decides which episodes a version gets,
+	// or which are counted, so comparisons of the versions mean little.
 	Mismatch      bool `protobuf:"varint,6,opt,name=mismatch,proto3" json:"mismatch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -928,14 +924,20 @@ func (x *EpisodeSplit) GetMismatch() bool {
 	return false
 }
 
-// EpisodeExclusion counts episodes that are in no interval of the outcome.
+// EpisodeExclusion counts episodes, or reports of them, that are in no interval of the outcome.
 type EpisodeExclusion struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// "lost", "unfinished" and "waiting" as in EpisodeCounts; "outside": reported, but
-	// begun when not both versions got episodes, such as before the rollout; "no_room":
-	// too many waited; "unpaired": counted in a stage in which the other version has
-	// none; "repeated": reported under an episode_id that had an outcome already, which it
-	// replaced.
+	// The reason:
+	//
+	//	lost, unfinished, waiting   as in EpisodeCounts
+	//	late                        it was open for longer than other episodes wait for it
+	//	outside                     reported, but not known, or begun on the other version, or
+	//	                            before the rollout
+	//	same_draw                   its episode_id was used before
+	//	two_tables                  two traffic tables led it, or it left its version
+	//	repeated                    reported again; the new number replaces the former
+	//	learning                    it told the range of an outcome without declared bounds
+	//	no_room                     too many episodes were waiting or counted
 	Reason        string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
 	Baseline      int64  `protobuf:"varint,2,opt,name=baseline,proto3" json:"baseline,omitempty"`
 	Candidate     int64  `protobuf:"varint,3,opt,name=candidate,proto3" json:"candidate,omitempty"`
@@ -994,14 +996,14 @@ func (x *EpisodeExclusion) GetCandidate() int64 {
 	return 0
 }
 
-// OutcomeHistory is how the interval of the outcome narrowed.
+// OutcomeHistory shows how the interval of the outcome narrowed.
 type OutcomeHistory struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The oldest first, at most 256; evenly thinned, but for the last one. They begin
-	// with min_episodes of each version, and anew with each start of the server.
+	// Oldest first, at most 256, evenly thinned except for the last point. The points begin when each
+	// version has min_episodes, and again with each start of the server.
 	Points []*OutcomePoint `protobuf:"bytes,1,rep,name=points,proto3" json:"points,omitempty"`
-	// Every step of the rollout, and changes of the gate's verdict between them, the
-	// oldest first, at most 256.
+	// Every step of the rollout, and the changes of the gate's verdict between them, oldest first, at
+	// most 256.
 	Moments       []*GateMoment `protobuf:"bytes,2,rep,name=moments,proto3" json:"moments,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1140,13 +1142,12 @@ func (x *OutcomePoint) GetHigh() float64 {
 type GateMoment struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	At    *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
-	// The episodes that the outcome was compared by.
+	// Number of episodes in the comparison of the outcome.
 	BaselineCount  int64 `protobuf:"varint,2,opt,name=baseline_count,json=baselineCount,proto3" json:"baseline_count,omitempty"`
 	CandidateCount int64 `protobuf:"varint,3,opt,name=candidate_count,json=candidateCount,proto3" json:"candidate_count,omitempty"`
-	// The gate's.
+	// The gate's verdict.
 	Verdict Verdict `protobuf:"varint,4,opt,name=verdict,proto3,enum=weft.v1.Verdict" json:"verdict,omitempty"`
-	// Whether the rollout took a step, with `percent` of the traffic for the candidate
-	// afterwards.
+	// Whether the rollout took a step, and the candidate's percentage of the traffic afterwards.
 	Step          bool    `protobuf:"varint,5,opt,name=step,proto3" json:"step,omitempty"`
 	Percent       float64 `protobuf:"fixed64,6,opt,name=percent,proto3" json:"percent,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1291,14 +1292,13 @@ func (x *CodeCount) GetCandidate() int64 {
 type EpisodeCounts struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Begun int64                  `protobuf:"varint,1,opt,name=begun,proto3" json:"begun,omitempty"`
-	// Reported with the outcome that decides.
+	// Reported with the deciding outcome.
 	Reported int64 `protobuf:"varint,2,opt,name=reported,proto3" json:"reported,omitempty"`
-	// Reported episodes that do not count yet, because episodes that began before them
-	// are unfinished.
+	// Reported, but not counted yet, because earlier episodes are unfinished.
 	Waiting int64 `protobuf:"varint,3,opt,name=waiting,proto3" json:"waiting,omitempty"`
-	// Not reported, with a request in the last half minute.
+	// Not reported, with a request in the last 30 s.
 	Unfinished int64 `protobuf:"varint,4,opt,name=unfinished,proto3" json:"unfinished,omitempty"`
-	// The rest: they ended, or their clients fell silent, without a report.
+	// Ended, or silent for 30 s, without a report.
 	Lost          int64 `protobuf:"varint,5,opt,name=lost,proto3" json:"lost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1375,15 +1375,15 @@ type Rollout struct {
 	Model            string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	BaselineVersion  int64                  `protobuf:"varint,2,opt,name=baseline_version,json=baselineVersion,proto3" json:"baseline_version,omitempty"`
 	CandidateVersion int64                  `protobuf:"varint,3,opt,name=candidate_version,json=candidateVersion,proto3" json:"candidate_version,omitempty"`
-	// Percentages of the traffic for the candidate, ascending; the last is 100. Empty in
-	// StartRollout means 1, 10, 50, 100.
+	// Percentages of the traffic for the candidate, ascending; the last is 100. Empty in StartRollout
+	// means 1, 10, 50, 100.
 	Stages []float64 `protobuf:"fixed64,4,rep,packed,name=stages,proto3" json:"stages,omitempty"`
-	// Follow the gate without further calls. Otherwise AdvanceRollout moves it on.
+	// Follow the gate automatically. Otherwise call AdvanceRollout for each stage.
 	Automatic bool `protobuf:"varint,5,opt,name=automatic,proto3" json:"automatic,omitempty"`
-	// Least duration of a stage; absent means 30 s.
+	// Minimum duration of a stage; absent means 30 s.
 	StageDuration *durationpb.Duration `protobuf:"bytes,6,opt,name=stage_duration,json=stageDuration,proto3" json:"stage_duration,omitempty"`
 	Gate          *Gate                `protobuf:"bytes,7,opt,name=gate,proto3" json:"gate,omitempty"`
-	// Longest duration of an automatic rollout; absent means 7 days.
+	// Maximum duration of an automatic rollout; absent means 7 days.
 	MaxDuration *durationpb.Duration `protobuf:"bytes,13,opt,name=max_duration,json=maxDuration,proto3" json:"max_duration,omitempty"`
 	State       RolloutState         `protobuf:"varint,8,opt,name=state,proto3,enum=weft.v1.RolloutState" json:"state,omitempty"`
 	// Index in `stages`.
@@ -1391,9 +1391,9 @@ type Rollout struct {
 	StageSince *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=stage_since,json=stageSince,proto3" json:"stage_since,omitempty"`
 	// The gate's latest report.
 	Report *GateReport `protobuf:"bytes,11,opt,name=report,proto3" json:"report,omitempty"`
-	// The steps so far, the oldest first.
+	// The steps so far, oldest first.
 	Steps []*RolloutStep `protobuf:"bytes,12,rep,name=steps,proto3" json:"steps,omitempty"`
-	// Absent without an outcome that decides.
+	// Absent without a deciding outcome.
 	History       *OutcomeHistory `protobuf:"bytes,30,opt,name=history,proto3" json:"history,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1531,14 +1531,13 @@ func (x *Rollout) GetHistory() *OutcomeHistory {
 type RolloutStep struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	At    *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
-	// Traffic of the candidate after the step, in percent.
+	// The candidate's traffic after the step, in percent.
 	Percent float64      `protobuf:"fixed64,2,opt,name=percent,proto3" json:"percent,omitempty"`
 	State   RolloutState `protobuf:"varint,3,opt,name=state,proto3,enum=weft.v1.RolloutState" json:"state,omitempty"`
 	// One sentence.
 	Reason string      `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	Report *GateReport `protobuf:"bytes,5,opt,name=report,proto3" json:"report,omitempty"`
-	// The author of the step: the address of a caller, "gate", or "weft" where the
-	// rollout could not go on.
+	// Author of the step: the address of a caller, "gate", or "weft" if the rollout could not go on.
 	By            string `protobuf:"bytes,10,opt,name=by,proto3" json:"by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

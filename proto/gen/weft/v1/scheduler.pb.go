@@ -27,10 +27,10 @@ type SchedulerQueueStage int32
 
 const (
 	SchedulerQueueStage_SCHEDULER_QUEUE_STAGE_UNSPECIFIED SchedulerQueueStage = 0
-	// No batch may start: it is empty, waits for its batch timeout, or for the first
+	// No batch may start: the queue is empty, or waits for its batch timeout or for the first
 	// measurement of its cost.
 	SchedulerQueueStage_SCHEDULER_QUEUE_STAGE_RESTING SchedulerQueueStage = 1
-	// A batch may start, but nothing is lost by letting others go first.
+	// A batch may start, but nothing is lost if others go first.
 	SchedulerQueueStage_SCHEDULER_QUEUE_STAGE_PENDING SchedulerQueueStage = 2
 	// Its batch is full, or must start soon to be in time.
 	SchedulerQueueStage_SCHEDULER_QUEUE_STAGE_DEMANDING SchedulerQueueStage = 3
@@ -88,7 +88,7 @@ const (
 	SchedulerDecisionKind_SCHEDULER_DECISION_KIND_RAN SchedulerDecisionKind = 1
 	// A request was not admitted.
 	SchedulerDecisionKind_SCHEDULER_DECISION_KIND_REFUSED SchedulerDecisionKind = 2
-	// A waiting request was given up.
+	// A waiting request was dropped.
 	SchedulerDecisionKind_SCHEDULER_DECISION_KIND_DROPPED SchedulerDecisionKind = 3
 )
 
@@ -135,16 +135,16 @@ func (SchedulerDecisionKind) EnumDescriptor() ([]byte, []int) {
 	return file_weft_v1_scheduler_proto_rawDescGZIP(), []int{1}
 }
 
-// SchedulerState is one consistent view of the scheduler.
+// SchedulerState is a consistent snapshot of the scheduler.
 type SchedulerState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// It takes no new requests.
+	// The server takes no new requests.
 	Draining bool `protobuf:"varint,1,opt,name=draining,proto3" json:"draining,omitempty"`
 	// Bytes of input that wait in all queues together.
 	QueuedBytes int64 `protobuf:"varint,2,opt,name=queued_bytes,json=queuedBytes,proto3" json:"queued_bytes,omitempty"`
 	// In the order of the server's configuration.
 	Devices []*SchedulerDevice `protobuf:"bytes,3,rep,name=devices,proto3" json:"devices,omitempty"`
-	// Ascending by name.
+	// Ascending by name and device.
 	Flows []*SchedulerFlow `protobuf:"bytes,4,rep,name=flows,proto3" json:"flows,omitempty"`
 	// Ascending by model and version.
 	Queues []*SchedulerQueue `protobuf:"bytes,5,rep,name=queues,proto3" json:"queues,omitempty"`
@@ -251,43 +251,41 @@ type SchedulerDevice struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Devices of one class take the same time for the same batch.
 	DeviceClass string `protobuf:"bytes,2,opt,name=device_class,json=deviceClass,proto3" json:"device_class,omitempty"`
-	// Executions it may run at once.
+	// Executions that the device may run at once.
 	Lanes int32 `protobuf:"varint,3,opt,name=lanes,proto3" json:"lanes,omitempty"`
-	// Executions it runs now.
+	// Executions that the device runs now.
 	InFlight int32 `protobuf:"varint,4,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
-	// Milliseconds in which it ran an execution, since the server started. Lanes of the CPU, which have a processor
-	// each, count each for itself.
+	// Milliseconds in which the device ran an execution, since the server started. Each lane of a CPU
+	// counts by itself, because it has a processor of its own.
 	BusyMs float64 `protobuf:"fixed64,5,opt,name=busy_ms,json=busyMs,proto3" json:"busy_ms,omitempty"`
-	// Present virtual time of its foreground work; see SchedulerFlow.virtual_time_ms.
+	// Present virtual time of foreground work; see SchedulerFlow.virtual_time_ms.
 	VirtualTimeMs float64 `protobuf:"fixed64,6,opt,name=virtual_time_ms,json=virtualTimeMs,proto3" json:"virtual_time_ms,omitempty"`
-	// Flows that demand service; see SchedulerFlow.demanding.
+	// Number of flows that demand service; see SchedulerFlow.demanding.
 	DemandingFlows int32 `protobuf:"varint,7,opt,name=demanding_flows,json=demandingFlows,proto3" json:"demanding_flows,omitempty"`
-	// Distance, among those beyond their shares, between the flow furthest ahead and the
-	// one furthest behind: device milliseconds per unit of weight.
+	// Among flows over their fair share: the gap between the flow furthest ahead and the flow
+	// furthest behind, in device milliseconds per unit of weight.
 	LagMs float64 `protobuf:"fixed64,8,opt,name=lag_ms,json=lagMs,proto3" json:"lag_ms,omitempty"`
-	// Device time that the waiting foreground requests are expected to take.
+	// Expected device time of the waiting foreground requests.
 	WorkMs float64 `protobuf:"fixed64,10,opt,name=work_ms,json=workMs,proto3" json:"work_ms,omitempty"`
-	// Device time that one batch may take for other flows to be in time. A batch takes
-	// more where cutting it would cost its own flow more than others gain. 0 means no cap
-	// besides that of each model.
+	// Maximum device time of one batch that lets other flows be in time. A batch takes more if
+	// cutting it would cost its own flow more than others gain. 0: no cap except that of each model.
 	CapMs float64 `protobuf:"fixed64,11,opt,name=cap_ms,json=capMs,proto3" json:"cap_ms,omitempty"`
-	// Factors by which executions take longer now than on the device in its reference
-	// state, that is at its reference clock without other processes: for its clock, for
-	// other processes that use it, for the unexplained rest (residual_factor), and for
-	// the time in which they wait instead of using the device (wait_factor), such as for
-	// a processor on which something else runs. They multiply. A model
-	// with measurements of its own has its own factor; see SchedulerCurve.factor.
+	// Factors by which executions take longer now than in the device's reference state, at its
+	// reference clock without other processes. They multiply: the clock, other processes on the
+	// device, the unexplained rest (residual_factor), and the time in which executions wait instead
+	// of using the device (wait_factor), for instance for a busy CPU. A model with measurements of
+	// its own has its own factor; see SchedulerCurve.factor.
 	ClockFactor    float64 `protobuf:"fixed64,12,opt,name=clock_factor,json=clockFactor,proto3" json:"clock_factor,omitempty"`
 	CoTenantFactor float64 `protobuf:"fixed64,13,opt,name=co_tenant_factor,json=coTenantFactor,proto3" json:"co_tenant_factor,omitempty"`
 	ResidualFactor float64 `protobuf:"fixed64,14,opt,name=residual_factor,json=residualFactor,proto3" json:"residual_factor,omitempty"`
-	// The hardware holds its clock down, because of heat, power or a fault.
+	// The hardware lowers the clock because of heat, power or a fault.
 	Throttled bool `protobuf:"varint,15,opt,name=throttled,proto3" json:"throttled,omitempty"`
-	// Free bytes of its memory by the latest telemetry, less the memory that executions
-	// have taken since, and all bytes; both 0 if nothing is known.
+	// Free bytes of device memory by the latest telemetry, less the memory that executions have taken
+	// since; and total bytes. Both 0 if unknown.
 	MemoryFreeBytes  int64 `protobuf:"varint,16,opt,name=memory_free_bytes,json=memoryFreeBytes,proto3" json:"memory_free_bytes,omitempty"`
 	MemoryTotalBytes int64 `protobuf:"varint,17,opt,name=memory_total_bytes,json=memoryTotalBytes,proto3" json:"memory_total_bytes,omitempty"`
-	// The error when it failed; empty while it works. It is not used again until the
-	// server is restarted.
+	// The error with which the device failed; empty while it works. The server does not use the
+	// device again until a restart.
 	Lost string `protobuf:"bytes,18,opt,name=lost,proto3" json:"lost,omitempty"`
 	// See clock_factor.
 	WaitFactor    float64 `protobuf:"fixed64,19,opt,name=wait_factor,json=waitFactor,proto3" json:"wait_factor,omitempty"`
@@ -451,33 +449,33 @@ func (x *SchedulerDevice) GetWaitFactor() float64 {
 	return 0
 }
 
-// SchedulerFlow is one owner of a fair share: a version, or a model.
+// SchedulerFlow is the owner of one fair share: a version, a model or a caller.
 type SchedulerFlow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// "model/version", or "model" if all versions share.
+	// "model/version", "model" if all versions share, or "identity NAME" for a caller.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// The device whose time it shares.
+	// The device whose time the flow shares.
 	Device string `protobuf:"bytes,2,opt,name=device,proto3" json:"device,omitempty"`
-	// Share of the device, relative to the others, when it is contended.
+	// Share of a busy device, relative to the other flows.
 	Weight float64 `protobuf:"fixed64,3,opt,name=weight,proto3" json:"weight,omitempty"`
-	// Where its foreground work stands on the scale by which flows beyond their shares
-	// are compared: device milliseconds per unit of weight that it received while it was.
+	// Position of the flow's foreground work on the scale that compares flows over their fair share:
+	// device milliseconds, per unit of weight, that the flow received while it was over its share.
 	// The least goes first.
 	VirtualTimeMs float64 `protobuf:"fixed64,4,opt,name=virtual_time_ms,json=virtualTimeMs,proto3" json:"virtual_time_ms,omitempty"`
-	// Device milliseconds received since the flow began.
+	// Device milliseconds that the flow has received since it began.
 	ChargedMs float64 `protobuf:"fixed64,5,opt,name=charged_ms,json=chargedMs,proto3" json:"charged_ms,omitempty"`
-	// Requests waiting now, over all its queues.
+	// Requests that wait now in all queues of the flow.
 	QueuedRequests int32 `protobuf:"varint,6,opt,name=queued_requests,json=queuedRequests,proto3" json:"queued_requests,omitempty"`
-	// A batch of it is full or must start soon to be in time. A flow without urgent work
-	// lets others go first.
+	// One of its batches is full or must start soon to be in time. A flow without urgent work lets
+	// others go first.
 	Demanding bool `protobuf:"varint,7,opt,name=demanding,proto3" json:"demanding,omitempty"`
-	// While it demands service beyond its share: how far it is ahead of the flow furthest
-	// behind that does, on the scale of virtual_time_ms.
+	// While the flow demands service over its fair share: its lead over the flow furthest behind that
+	// also does, on the scale of virtual_time_ms.
 	LeadMs float64 `protobuf:"fixed64,8,opt,name=lead_ms,json=leadMs,proto3" json:"lead_ms,omitempty"`
-	// Device time that its waiting foreground requests are expected to take.
+	// Expected device time of its waiting foreground requests.
 	WorkMs float64 `protobuf:"fixed64,9,opt,name=work_ms,json=workMs,proto3" json:"work_ms,omitempty"`
-	// It asks for more of the device than its max-min fair share while the device cannot
-	// do all that it is asked for. Flows within their shares go first.
+	// The flow is over its fair share: it asks for more than its max-min fair share of a device that
+	// cannot serve all demand. Flows within their fair shares go first.
 	BeyondShare   bool `protobuf:"varint,10,opt,name=beyond_share,json=beyondShare,proto3" json:"beyond_share,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -583,45 +581,44 @@ func (x *SchedulerFlow) GetBeyondShare() bool {
 	return false
 }
 
-// SchedulerQueue holds the requests that may share an execution.
+// SchedulerQueue holds requests that may share an execution.
 type SchedulerQueue struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Model   string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	Version int64                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
-	// The common shape of the requests, for people: extents of the open dimensions,
-	// such as "tokens[1]=32", and a fingerprint of inputs without a row dimension. Empty
-	// if nothing is open.
+	// The common shape of the requests, for people: sizes of the dynamic dimensions, such as
+	// "tokens[1]=32", and a fingerprint of the inputs without a row dimension. Empty if nothing is
+	// dynamic.
 	ShapeKey string `protobuf:"bytes,3,opt,name=shape_key,json=shapeKey,proto3" json:"shape_key,omitempty"`
-	// Requests waiting.
+	// Number of waiting requests.
 	Requests int32 `protobuf:"varint,4,opt,name=requests,proto3" json:"requests,omitempty"`
-	// Rows of those requests that have not been put into a batch.
+	// Rows of these requests that are in no batch yet.
 	Rows int64 `protobuf:"varint,5,opt,name=rows,proto3" json:"rows,omitempty"`
-	// Executions of it that run now.
+	// Executions of the queue that run now.
 	InFlight int32 `protobuf:"varint,6,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
-	// Most rows that a batch of it may have by its settings, memory and what was measured.
-	// The device cap, deadlines and allowed sizes may bound a batch further: see the bound
-	// of its decision.
+	// Maximum rows of a batch by the settings, the memory and the measurements. The device cap,
+	// deadlines and allowed sizes may reduce a batch further: see SchedulerDecision.bound.
 	MaxBatchRows int32 `protobuf:"varint,7,opt,name=max_batch_rows,json=maxBatchRows,proto3" json:"max_batch_rows,omitempty"`
-	// Most requests that may wait per version, over all its queues; further ones are
-	// refused (QUEUE_FULL) or held back.
+	// Maximum number of waiting requests per version, over all its queues. Further requests are
+	// refused (QUEUE_FULL), or wait for room.
 	MaxQueue int32               `protobuf:"varint,8,opt,name=max_queue,json=maxQueue,proto3" json:"max_queue,omitempty"`
 	Stage    SchedulerQueueStage `protobuf:"varint,9,opt,name=stage,proto3,enum=weft.v1.SchedulerQueueStage" json:"stage,omitempty"`
-	// Expected device time of its next batch; 0 while it is resting.
+	// Expected device time of the next batch; 0 while the queue is resting.
 	NextCostMs float64 `protobuf:"fixed64,10,opt,name=next_cost_ms,json=nextCostMs,proto3" json:"next_cost_ms,omitempty"`
-	// Time until that batch must start for its first request to be answered by its
-	// target; negative means that it will be late. 0 while it is resting.
+	// Time until that batch must start so that its first request meets its latency target. Negative:
+	// it will be late. 0 while the queue is resting.
 	SlackMs float64 `protobuf:"fixed64,11,opt,name=slack_ms,json=slackMs,proto3" json:"slack_ms,omitempty"`
-	// Background requests (PRIORITY_SHEDDABLE) that wait, like max_queue per version
-	// over all its queues. They are bounded by max_queue too, but counted apart.
+	// Number of waiting background requests (PRIORITY_SHEDDABLE) of the version, over all its queues.
+	// max_queue bounds them too, but they are counted separately.
 	BackgroundRequests int32 `protobuf:"varint,12,opt,name=background_requests,json=backgroundRequests,proto3" json:"background_requests,omitempty"`
-	// Most rows of a batch for which there is device memory, as far as is known: more
-	// were not run before, and the free memory does not suffice for them or they ran out
-	// of memory lately. 0 means that memory sets no limit.
+	// Maximum rows of a batch that fit into device memory, as far as known. Larger batches have not
+	// run before and do not fit into the free memory, or recently ran out of memory. 0: memory sets
+	// no limit.
 	MemoryRows int32 `protobuf:"varint,13,opt,name=memory_rows,json=memoryRows,proto3" json:"memory_rows,omitempty"`
-	// Time until larger batches are tried again, if one ran out of memory lately; else 0.
+	// Time until larger batches are tried again, if one recently ran out of memory; otherwise 0.
 	OutOfMemoryMs float64 `protobuf:"fixed64,14,opt,name=out_of_memory_ms,json=outOfMemoryMs,proto3" json:"out_of_memory_ms,omitempty"`
-	// Requests that wait for room because max_queue requests wait already and
-	// on_full is "wait"; per version over all its queues, and in none of them.
+	// Number of requests that wait for room, because max_queue requests are waiting and `on_full` is
+	// "wait". Counted per version, over all its queues; they are in none of the queues.
 	WaitingForRoom int32 `protobuf:"varint,30,opt,name=waiting_for_room,json=waitingForRoom,proto3" json:"waiting_for_room,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -762,9 +759,8 @@ func (x *SchedulerQueue) GetWaitingForRoom() int32 {
 	return 0
 }
 
-// SchedulerCost is the learned cost of one kind of execution. Its times are for the
-// device in its reference state: the expected time now is SchedulerCurve.factor times
-// that.
+// SchedulerCost is the measured cost of one kind of execution. Its times are for the device in its
+// reference state. Multiply by SchedulerCurve.factor to get the expected time now.
 type SchedulerCost struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Model   string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
@@ -773,20 +769,20 @@ type SchedulerCost struct {
 	ShapeKey string `protobuf:"bytes,3,opt,name=shape_key,json=shapeKey,proto3" json:"shape_key,omitempty"`
 	// Rows of the execution, padding included.
 	BatchSize int32 `protobuf:"varint,4,opt,name=batch_size,json=batchSize,proto3" json:"batch_size,omitempty"`
-	// Class of device it was measured on, for instance "cpu" or "cuda".
+	// Class of the measured device, for instance "cpu" or "cuda".
 	DeviceClass string `protobuf:"bytes,5,opt,name=device_class,json=deviceClass,proto3" json:"device_class,omitempty"`
-	// Median device time, in microseconds, of the samples kept.
+	// Median device time of the samples, in microseconds.
 	MedianUs float64 `protobuf:"fixed64,6,opt,name=median_us,json=medianUs,proto3" json:"median_us,omitempty"`
-	// Measurements kept (a window, not a total).
+	// Number of samples in the window of recent measurements (not a total).
 	Samples int32 `protobuf:"varint,7,opt,name=samples,proto3" json:"samples,omitempty"`
-	// Measured too rarely to be relied on.
+	// There are too few measurements to rely on.
 	Cold bool `protobuf:"varint,8,opt,name=cold,proto3" json:"cold,omitempty"`
-	// Time that is hardly exceeded: about the 95th percentile of the samples kept.
+	// Time that executions rarely exceed: about the 95th percentile of the samples, in microseconds.
 	HighUs float64 `protobuf:"fixed64,9,opt,name=high_us,json=highUs,proto3" json:"high_us,omitempty"`
-	// Median distance of the samples kept from their median.
+	// Median absolute deviation of the samples from their median, in microseconds.
 	MadUs float64 `protobuf:"fixed64,10,opt,name=mad_us,json=madUs,proto3" json:"mad_us,omitempty"`
-	// Measurements set aside since the version was loaded, because they differed too
-	// much from the others.
+	// Outliers since the version was loaded: measurements that the server ignored because they
+	// differed too much from the others.
 	Outliers      int64 `protobuf:"varint,11,opt,name=outliers,proto3" json:"outliers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -899,33 +895,31 @@ func (x *SchedulerCost) GetOutliers() int64 {
 	return 0
 }
 
-// SchedulerCurve holds the parts of the estimates of one shape besides the measured
-// sizes (SchedulerCost).
+// SchedulerCurve holds the estimates of one shape besides the measured sizes (SchedulerCost).
 type SchedulerCurve struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Model   string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	Version int64                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
 	// As in SchedulerQueue, without the fingerprint.
 	ShapeKey string `protobuf:"bytes,3,opt,name=shape_key,json=shapeKey,proto3" json:"shape_key,omitempty"`
-	// Class of device it was measured on, for instance "cpu" or "cuda".
+	// Class of the measured device, for instance "cpu" or "cuda".
 	DeviceClass string `protobuf:"bytes,4,opt,name=device_class,json=deviceClass,proto3" json:"device_class,omitempty"`
-	// alpha_us + beta_us × rows is the line through the measured sizes, for the device in
-	// its reference state: the fixed cost of an execution, and the cost of each row. Both
-	// are 0 where less than two sizes are known.
+	// alpha_us + beta_us × rows is the line through the measured sizes, for the device in its
+	// reference state: the fixed cost of an execution, and the cost of each row. Both are 0 if fewer
+	// than two sizes are known.
 	AlphaUs float64 `protobuf:"fixed64,5,opt,name=alpha_us,json=alphaUs,proto3" json:"alpha_us,omitempty"`
 	BetaUs  float64 `protobuf:"fixed64,6,opt,name=beta_us,json=betaUs,proto3" json:"beta_us,omitempty"`
-	// Nothing was measured yet: the estimates are those of another version.
+	// Nothing was measured yet, so the estimates are those of another version.
 	Inherited bool `protobuf:"varint,7,opt,name=inherited,proto3" json:"inherited,omitempty"`
-	// How often measurements started again because the cost had changed.
+	// Number of times that measurements started again because the cost had changed.
 	Drifts int32 `protobuf:"varint,8,opt,name=drifts,proto3" json:"drifts,omitempty"`
-	// Factor of estimates for the present state of the device.
+	// Factor of the estimates for the present state of the device.
 	Factor float64 `protobuf:"fixed64,9,opt,name=factor,proto3" json:"factor,omitempty"`
-	// The part of factor that is this shape's own.
+	// The part of `factor` that is specific to this shape.
 	ResidualFactor float64 `protobuf:"fixed64,10,opt,name=residual_factor,json=residualFactor,proto3" json:"residual_factor,omitempty"`
-	// The part of the time that goes with the inverse of the device's clock, 0 to 1.
+	// The part of the time that is inversely proportional to the device's clock, 0 to 1.
 	ClockShare float64 `protobuf:"fixed64,11,opt,name=clock_share,json=clockShare,proto3" json:"clock_share,omitempty"`
-	// Relative growth of the time with the share of the device that other processes
-	// use.
+	// Relative growth of the time with the share of the device that other processes use.
 	CoTenantGain  float64 `protobuf:"fixed64,12,opt,name=co_tenant_gain,json=coTenantGain,proto3" json:"co_tenant_gain,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1049,34 +1043,33 @@ func (x *SchedulerCurve) GetCoTenantGain() float64 {
 type SchedulerDecision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Kind  SchedulerDecisionKind  `protobuf:"varint,1,opt,name=kind,proto3,enum=weft.v1.SchedulerDecisionKind" json:"kind,omitempty"`
-	// How long ago.
+	// How long ago the decision was made.
 	Age     *durationpb.Duration `protobuf:"bytes,2,opt,name=age,proto3" json:"age,omitempty"`
 	Model   string               `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`
 	Version int64                `protobuf:"varint,4,opt,name=version,proto3" json:"version,omitempty"`
-	// Requests concerned.
+	// Number of requests in the decision.
 	Requests int32 `protobuf:"varint,5,opt,name=requests,proto3" json:"requests,omitempty"`
-	// Rows concerned, padding excluded.
+	// Number of rows in the decision, without padding.
 	Rows int32 `protobuf:"varint,6,opt,name=rows,proto3" json:"rows,omitempty"`
-	// A short constant: the name of a FlushReason without its prefix, the reason of
-	// a refusal such as "QUEUE_FULL", or why a waiting request was given up: "EXPIRED"
-	// (its limit passed), "HOPELESS" (it could not have met its limit any more),
-	// "WINDOW" (so that a larger batch of the requests behind it is in time), "ROOM" (for
-	// a request that matters more, or is newer).
+	// A constant. For a batch, the name of a FlushReason without its prefix. For a refusal, its
+	// reason, such as "QUEUE_FULL". For a dropped request: "EXPIRED" (its deadline passed),
+	// "HOPELESS" (it could no longer meet its deadline), "WINDOW" (so that a larger batch of later
+	// requests is in time) or "ROOM" (for a request of higher priority, or a newer one).
 	Reason string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The decision and its reason in one line, for people.
 	Text string `protobuf:"bytes,8,opt,name=text,proto3" json:"text,omitempty"`
-	// The numbers behind the decision, by name with the unit as suffix, for instance
-	// "estimate_ms" or "queued". For a batch, "slack_ms" is the time until it had to
-	// start for its first request to be in time, and "demanding_flows" the number of
-	// flows that wanted the device. For a request given up, "left_ms" is the time that
-	// it had, and "needed_ms" the time of the execution that it was too late for.
+	// The numbers of the decision, by name with the unit as suffix, for instance "estimate_ms" or
+	// "queued". For a batch, "slack_ms" is the time until it had to start for its first request to be
+	// in time, and "demanding_flows" is the number of flows that demanded the device. For a dropped
+	// request, "left_ms" is the time that it had left, and "needed_ms" the time of the execution that
+	// it was too late for.
 	Numbers map[string]float64 `protobuf:"bytes,9,rep,name=numbers,proto3" json:"numbers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
-	// For a batch: why this queue was served and not another, for people, for instance
-	// "earliest target" or "furthest behind of those in conflict".
+	// For a batch: why this queue was served and not another, for people, for instance "earliest
+	// target" or "furthest behind of those in conflict".
 	Rule string `protobuf:"bytes,10,opt,name=rule,proto3" json:"rule,omitempty"`
-	// For a batch that left rows of its queue waiting: what kept them out, for people:
-	// "max_batch_size", "max_batch_cost", "device memory", "largest size measured",
-	// "deadlines", "device cap", "background work" or "allowed_batch_sizes".
+	// For a batch that left rows of its queue waiting: the bound that kept them out, for people:
+	// "max_batch_size", "max_batch_cost", "device memory", "largest size measured", "deadlines",
+	// "device cap", "background work" or "allowed_batch_sizes".
 	Bound         string `protobuf:"bytes,11,opt,name=bound,proto3" json:"bound,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

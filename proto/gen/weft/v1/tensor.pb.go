@@ -25,9 +25,9 @@ const (
 type DataType int32
 
 const (
-	// Never valid in a request.
+	// Invalid in a request.
 	DataType_DATA_TYPE_UNSPECIFIED DataType = 0
-	// One byte per element in `raw`: 0 is false, 1 is true, anything else is refused.
+	// One byte per element in `raw`: 0 is false, 1 is true. Other values are refused.
 	DataType_DATA_TYPE_BOOL   DataType = 1
 	DataType_DATA_TYPE_UINT8  DataType = 2
 	DataType_DATA_TYPE_UINT16 DataType = 3
@@ -43,7 +43,7 @@ const (
 	DataType_DATA_TYPE_FP32 DataType = 11
 	// IEEE 754 binary64, eight bytes.
 	DataType_DATA_TYPE_FP64 DataType = 12
-	// A sequence of bytes of any length; travels in `string_values` only.
+	// A sequence of bytes of any length; only in `string_values`.
 	DataType_DATA_TYPE_STRING DataType = 13
 	// The upper half of a binary32 (bfloat16), two bytes.
 	DataType_DATA_TYPE_BF16 DataType = 14
@@ -114,15 +114,14 @@ func (DataType) EnumDescriptor() ([]byte, []int) {
 	return file_weft_v1_tensor_proto_rawDescGZIP(), []int{0}
 }
 
-// OutputEncoding is the representation of the outputs. Strings are always
-// `string_values`.
+// OutputEncoding is the representation of the outputs. Strings always use `string_values`.
 type OutputEncoding int32
 
 const (
 	// The same as OUTPUT_ENCODING_MIRROR.
 	OutputEncoding_OUTPUT_ENCODING_UNSPECIFIED OutputEncoding = 0
-	// The representation of most inputs: `raw` if at least as many inputs carried
-	// `raw` as carried typed lists (strings among them), else typed lists.
+	// The representation of most inputs: `raw` if at least as many inputs used `raw` as typed lists
+	// (strings among them), otherwise typed lists.
 	OutputEncoding_OUTPUT_ENCODING_MIRROR OutputEncoding = 1
 	// Always `raw`: smallest and fastest.
 	OutputEncoding_OUTPUT_ENCODING_RAW OutputEncoding = 2
@@ -175,23 +174,22 @@ func (OutputEncoding) EnumDescriptor() ([]byte, []int) {
 
 // Tensor is a dense array of one element type.
 //
-// A tensor carries its elements in exactly one representation: `raw`, or the
-// one typed list that belongs to its dtype. A tensor with zero elements (a
-// dimension of its shape is 0) may carry none. Two representations, a list of
-// another dtype, or a number of elements that is not the product of `shape`
-// are INVALID_ARGUMENT.
+// A tensor has exactly one representation of its elements: `raw`, or the typed list of its dtype. A
+// tensor with zero elements (a dimension of its shape is 0) may have none. Two representations, a
+// list of another dtype, or a number of elements other than the product of `shape` are
+// INVALID_ARGUMENT.
 type Tensor struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Dtype DataType               `protobuf:"varint,1,opt,name=dtype,proto3,enum=weft.v1.DataType" json:"dtype,omitempty"`
-	// Extent of each dimension, outermost first; none may be negative. Empty is a
-	// scalar (one element). The elements take less than 2 GiB. In a tensor with zero
-	// elements, the product of the dimensions other than 0 is at most 2^20.
+	// Extent of each dimension, outermost first, not negative. Empty is a scalar (one element). The
+	// elements take less than 2 GiB. In a tensor with zero elements, the product of the dimensions
+	// other than 0 is at most 2^20.
 	Shape []int64 `protobuf:"varint,2,rep,packed,name=shape,proto3" json:"shape,omitempty"`
-	// The elements in row-major order, little-endian, without padding:
-	// product(shape) x element size bytes. Not for strings.
+	// The elements in row-major order, little-endian, without padding: product(shape) x element size
+	// bytes. Not for strings.
 	Raw []byte `protobuf:"bytes,3,opt,name=raw,proto3" json:"raw,omitempty"`
-	// FP16, BF16, FP32. For FP16 and BF16 each number is rounded to the nearest
-	// representable one, ties to even; too large becomes infinity.
+	// FP16, BF16, FP32. FP16 and BF16 round each number to the nearest representable one, ties to
+	// even. Numbers that are too large become infinity.
 	FloatValues []float32 `protobuf:"fixed32,4,rep,packed,name=float_values,json=floatValues,proto3" json:"float_values,omitempty"`
 	// FP64.
 	DoubleValues []float64 `protobuf:"fixed64,5,rep,packed,name=double_values,json=doubleValues,proto3" json:"double_values,omitempty"`

@@ -23,13 +23,13 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ShadowUnit is the unit that is sampled as a whole.
+// ShadowUnit is the unit of sampling.
 type ShadowUnit int32
 
 const (
 	// The same as SHADOW_UNIT_EPISODE.
 	ShadowUnit_SHADOW_UNIT_UNSPECIFIED ShadowUnit = 0
-	// All requests of an episode or none; a request without an episode counts alone.
+	// All requests of an episode, or none. A request without an episode is a unit of its own.
 	ShadowUnit_SHADOW_UNIT_EPISODE ShadowUnit = 1
 	ShadowUnit_SHADOW_UNIT_REQUEST ShadowUnit = 2
 )
@@ -75,18 +75,18 @@ func (ShadowUnit) EnumDescriptor() ([]byte, []int) {
 	return file_weft_v1_traffic_proto_rawDescGZIP(), []int{0}
 }
 
-// FloorSource says where a floor is from.
+// FloorSource is the source of a floor.
 type FloorSource int32
 
 const (
 	FloorSource_FLOOR_SOURCE_UNSPECIFIED FloorSource = 0
-	// The largest difference that audits of the primary version saw there.
+	// The largest difference in audits of the primary.
 	FloorSource_FLOOR_SOURCE_AUDIT FloorSource = 1
-	// Audits saw none. The floor is 4 units in the last place of the largest
-	// magnitude of the primary's output in the slices shown; 0.5 for integers.
+	// Audits saw no difference. The floor is 4 units in the last place of the largest magnitude of
+	// the primary's output in these slices; 0.5 for integers.
 	FloorSource_FLOOR_SOURCE_LEAST_AUDITED FloorSource = 2
-	// The same, and no row was audited yet, or no audit is made: nothing is known of the
-	// real noise, which is often a multiple.
+	// The same floor, but no row was audited. The real noise is unknown, and often several times
+	// larger.
 	FloorSource_FLOOR_SOURCE_LEAST_UNAUDITED FloorSource = 3
 )
 
@@ -133,22 +133,20 @@ func (FloorSource) EnumDescriptor() ([]byte, []int) {
 	return file_weft_v1_traffic_proto_rawDescGZIP(), []int{1}
 }
 
-// Traffic says which versions answer the requests of a model that name neither a
-// version nor a label, and which shadow versions get copies of them.
+// Traffic defines which versions answer the requests of a model that name neither a version nor a
+// label, and which shadow versions get copies of them.
 type Traffic struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Weighted entries. Empty lets the newest ready version that was not rolled back
-	// answer, slot "prod".
+	// Weighted slots. Empty: the newest ready version that was not rolled back answers, in slot
+	// "prod".
 	Split []*TrafficSlot `protobuf:"bytes,1,rep,name=split,proto3" json:"split,omitempty"`
-	// Versions that run in the shadow of the answering one.
+	// Shadow versions.
 	Shadow []*TrafficShadow `protobuf:"bytes,2,rep,name=shadow,proto3" json:"shadow,omitempty"`
-	// Grows with every change of this model's traffic; a version that stops being
-	// ready, or is ready again, changes nothing. With a state directory it goes on
-	// after a restart. In SetTraffic it is the revision that the change is based on; 0
-	// skips that check.
+	// Increases with every change of this model's traffic, but not when a version stops being ready
+	// or is ready again. With a state directory it continues after a restart. In SetTraffic: the
+	// revision that the change is based on; 0 skips that check.
 	Revision uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
-	// The source: "default", "model.yaml", "SetTraffic" or "rollout". Ignored in
-	// SetTraffic.
+	// The source: "default", "model.yaml", "SetTraffic" or "rollout". SetTraffic ignores it.
 	Source        string `protobuf:"bytes,4,opt,name=source,proto3" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -215,11 +213,11 @@ func (x *Traffic) GetSource() string {
 // TrafficSlot is one part of the split. Weights are relative to their sum.
 type TrafficSlot struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the slot, as answers and metrics give it; unique within the split.
+	// Name of the slot in answers and metrics; unique within the split.
 	Slot    string `protobuf:"bytes,1,opt,name=slot,proto3" json:"slot,omitempty"`
 	Version int64  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
-	// At least 0; one of them must be positive. 0 gives the slot no new episodes,
-	// unless no slot with weight has a version that is ready.
+	// At least 0, and positive in at least one slot. A slot with 0 gets no new episodes, unless no
+	// slot with a positive weight has a ready version.
 	Weight        float64 `protobuf:"fixed64,3,opt,name=weight,proto3" json:"weight,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -276,18 +274,17 @@ func (x *TrafficSlot) GetWeight() float64 {
 	return 0
 }
 
-// TrafficShadow is a version that runs in the shadow.
+// TrafficShadow is a version that gets copies of requests.
 type TrafficShadow struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Version int64                  `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
-	// Part of the requests that it gets, above 0 up to 1.
+	// Fraction of the requests that the shadow gets, above 0 up to 1.
 	Sample float64    `protobuf:"fixed64,2,opt,name=sample,proto3" json:"sample,omitempty"`
 	Unit   ShadowUnit `protobuf:"varint,3,opt,name=unit,proto3,enum=weft.v1.ShadowUnit" json:"unit,omitempty"`
-	// Outputs of floating point agree if no element differs by more than this part of
-	// the largest magnitude of the output; 0 means 0.001. Others agree if they are
-	// equal.
+	// Floating-point outputs agree if no element differs by more than this fraction of the output's
+	// largest magnitude; 0 means 0.001. Other outputs agree if they are equal.
 	Tolerance float64 `protobuf:"fixed64,4,opt,name=tolerance,proto3" json:"tolerance,omitempty"`
-	// The same for single outputs of floating point, by name; 0 asks for equal values.
+	// The tolerance of single floating-point outputs, by name; 0 requires equal values.
 	Tolerances    map[string]float64 `protobuf:"bytes,5,rep,name=tolerances,proto3" json:"tolerances,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -358,9 +355,8 @@ func (x *TrafficShadow) GetTolerances() map[string]float64 {
 	return nil
 }
 
-// ShadowSummary compares a shadow with the version that answered. Counts begin when
-// the server started or the pair was first seen; distributions are of a bounded
-// sample.
+// ShadowSummary compares a shadow with the version that answered (the primary). Counts begin at the
+// start of the server, or when it first saw the pair. Distributions are of a bounded sample.
 type ShadowSummary struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Model          string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
@@ -369,16 +365,16 @@ type ShadowSummary struct {
 	// offered = done + dropped + failed + pending.
 	Offered int64 `protobuf:"varint,4,opt,name=offered,proto3" json:"offered,omitempty"`
 	Done    int64 `protobuf:"varint,5,opt,name=done,proto3" json:"done,omitempty"`
-	// There was no room or no spare device time for it.
+	// There was no room or no spare device time for the copy.
 	Dropped int64 `protobuf:"varint,6,opt,name=dropped,proto3" json:"dropped,omitempty"`
-	// The shadow failed on it.
+	// The shadow failed on the request.
 	Failed  int64 `protobuf:"varint,7,opt,name=failed,proto3" json:"failed,omitempty"`
 	Pending int64 `protobuf:"varint,8,opt,name=pending,proto3" json:"pending,omitempty"`
-	// Not offered, of those that the primary answered while the traffic named the
-	// shadow: by the sample, because it was not ready, or because it keeps the
-	// state of episodes and had not done all steps before.
+	// Not offered, although the primary answered while the traffic named the shadow: not in the
+	// sample, the shadow was not ready, or the shadow keeps the state of episodes and had not done
+	// all previous steps.
 	Skipped int64 `protobuf:"varint,16,opt,name=skipped,proto3" json:"skipped,omitempty"`
-	// Done requests with all outputs within the tolerance.
+	// Done requests in which all outputs are within the tolerance.
 	Agreed  int64           `protobuf:"varint,9,opt,name=agreed,proto3" json:"agreed,omitempty"`
 	Outputs []*ShadowOutput `protobuf:"bytes,10,rep,name=outputs,proto3" json:"outputs,omitempty"`
 	// Time from the start of the first execution to the end of the last.
@@ -386,9 +382,9 @@ type ShadowSummary struct {
 	PrimaryComputeMsP99 float64 `protobuf:"fixed64,12,opt,name=primary_compute_ms_p99,json=primaryComputeMsP99,proto3" json:"primary_compute_ms_p99,omitempty"`
 	ShadowComputeMsP50  float64 `protobuf:"fixed64,13,opt,name=shadow_compute_ms_p50,json=shadowComputeMsP50,proto3" json:"shadow_compute_ms_p50,omitempty"`
 	ShadowComputeMsP99  float64 `protobuf:"fixed64,14,opt,name=shadow_compute_ms_p99,json=shadowComputeMsP99,proto3" json:"shadow_compute_ms_p99,omitempty"`
-	// The last few failures, shortened.
+	// The latest failures (at most 8), shortened.
 	Failures []string `protobuf:"bytes,15,rep,name=failures,proto3" json:"failures,omitempty"`
-	// `worst` of the outputs was asked for by a caller that may not see it.
+	// The caller asked for `worst` of the outputs, but may not see it.
 	WorstWithheld bool `protobuf:"varint,20,opt,name=worst_withheld,json=worstWithheld,proto3" json:"worst_withheld,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -543,33 +539,33 @@ func (x *ShadowSummary) GetWorstWithheld() bool {
 	return false
 }
 
-// ShadowOutput compares one output over all requests that were done.
+// ShadowOutput compares one output over all done requests.
 type ShadowOutput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Largest difference of an element.
 	MaxAbsolute float64 `protobuf:"fixed64,2,opt,name=max_absolute,json=maxAbsolute,proto3" json:"max_absolute,omitempty"`
-	// The same as a part of the largest magnitude of the primary's output.
+	// The same as a fraction of the largest magnitude of the primary's output.
 	MaxRelative float64 `protobuf:"fixed64,3,opt,name=max_relative,json=maxRelative,proto3" json:"max_relative,omitempty"`
-	// Least and mean cosine of the angle between both, over requests; absent for
-	// outputs that are no numbers.
+	// Minimum and mean cosine of the angle between both outputs, over requests; absent for outputs
+	// that are not numeric.
 	MinCosine  *float64 `protobuf:"fixed64,4,opt,name=min_cosine,json=minCosine,proto3,oneof" json:"min_cosine,omitempty"`
 	MeanCosine *float64 `protobuf:"fixed64,5,opt,name=mean_cosine,json=meanCosine,proto3,oneof" json:"mean_cosine,omitempty"`
-	// Part of the rows whose largest element is at the same place.
+	// Fraction of the rows whose largest element is at the same index.
 	ArgmaxAgreement float64 `protobuf:"fixed64,6,opt,name=argmax_agreement,json=argmaxAgreement,proto3" json:"argmax_agreement,omitempty"`
 	// Requests in which this output was within the tolerance.
 	Agreed int64 `protobuf:"varint,7,opt,name=agreed,proto3" json:"agreed,omitempty"`
-	// Requests in which shape or type differed; these count in no other field.
+	// Requests in which shape or type differed. No other field counts these.
 	Mismatched  int64        `protobuf:"varint,8,opt,name=mismatched,proto3" json:"mismatched,omitempty"`
 	Fingerprint *Fingerprint `protobuf:"bytes,20,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
-	// By request: the largest difference of an element, as a part of the largest
-	// magnitude of the primary's output. Counts begin with the pair.
+	// By request: the largest difference of an element, as a fraction of the largest magnitude of the
+	// primary's output. Counts begin with the pair.
 	Errors *ErrorDistribution `protobuf:"bytes,21,opt,name=errors,proto3" json:"errors,omitempty"`
-	// By audited row of the primary version: the same of its answer in its batch and its
-	// result alone. Absent if none was audited.
+	// By audited row of the primary: the same difference between its answer in the batch and its
+	// result alone. Absent if no row was audited.
 	Noise *ErrorDistribution `protobuf:"bytes,22,opt,name=noise,proto3" json:"noise,omitempty"`
-	// The requests with the largest differences since the pair was first seen, as parts
-	// of the largest magnitude, the worst first; at most 20.
+	// The requests with the largest differences, as fractions of the largest magnitude, since the
+	// pair was first seen. Largest first; at most 20.
 	Worst         []*WorstRequest `protobuf:"bytes,23,rep,name=worst,proto3" json:"worst,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -689,26 +685,24 @@ func (x *ShadowOutput) GetWorst() []*WorstRequest {
 	return nil
 }
 
-// Fingerprint tells which elements of an output differ, and when: a picture with a row
-// for each of `elements` and a column for each of `slices`. Divide an error by its
-// element's floor: values up to about 1 are what the primary version differs by from
-// itself.
+// Fingerprint shows which elements of an output differ, and when: an image with a row for each of
+// `elements` and a column for each of `slices`. Divide an error by its element's floor. A result up
+// to about 1 is normal noise, because the primary differs from itself by that much.
 type Fingerprint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Numbers in one row of the output, as in the latest request.
+	// Numbers in one row of the output, in the latest request.
 	RowElements int64 `protobuf:"varint,1,opt,name=row_elements,json=rowElements,proto3" json:"row_elements,omitempty"`
-	// Rows of different requests have different numbers of elements. `elements` are then
-	// parts of a row by relative position, and `first` and `count` those of the latest.
+	// Rows of different requests have different numbers of elements. Then `elements` are parts of a
+	// row by relative position, and `first` and `count` are those in the latest request.
 	Varying bool `protobuf:"varint,2,opt,name=varying,proto3" json:"varying,omitempty"`
-	// At most 64. Of longer rows each is a run of neighbours, as even as possible.
+	// At most 64. For longer rows, each element is a run of neighbors, as even as possible.
 	Elements []*FingerprintElement `protobuf:"bytes,3,rep,name=elements,proto3" json:"elements,omitempty"`
-	// The time of a slice: 10 s.
+	// Duration of a slice: 10 s.
 	SliceDuration *durationpb.Duration `protobuf:"bytes,4,opt,name=slice_duration,json=sliceDuration,proto3" json:"slice_duration,omitempty"`
-	// The oldest first, none older than 60 slices; those without a compared row are left
-	// out.
+	// Oldest first, none older than 60 slices. Slices without a compared row are left out.
 	Slices []*FingerprintSlice `protobuf:"bytes,5,rep,name=slices,proto3" json:"slices,omitempty"`
-	// Rows of the primary version that were audited: run alone, and compared with their
-	// answer in a batch. The floors are of these.
+	// Rows of the primary that were audited: run alone and compared with their answer in a batch. The
+	// floors come from these rows.
 	AuditedRows   int64 `protobuf:"varint,6,opt,name=audited_rows,json=auditedRows,proto3" json:"audited_rows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -786,15 +780,14 @@ func (x *Fingerprint) GetAuditedRows() int64 {
 	return 0
 }
 
-// FingerprintElement is an element of an output's row, or a run of neighbours.
+// FingerprintElement is an element of an output's row, or a run of neighbors.
 type FingerprintElement struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Index of the first in the row, and how many there are: none where rows vary and the
-	// latest was short.
+	// Index of the first element in the row, and number of elements. The number may be 0 if rows vary
+	// and the latest was short.
 	First int64 `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"`
 	Count int64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
-	// By the labels of the output in model.yaml; empty where it has none, and of more
-	// than one element.
+	// Label of the element in model.yaml. Empty without a label, and for more than one element.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	// Absolute difference up to which an error is noise. Above 0.
 	Floor         float64     `protobuf:"fixed64,4,opt,name=floor,proto3" json:"floor,omitempty"`
@@ -872,10 +865,10 @@ func (x *FingerprintElement) GetFloorSource() FloorSource {
 type FingerprintSlice struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Start *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=start,proto3" json:"start,omitempty"`
-	// Compared in it.
+	// Rows compared in the slice.
 	Rows int64 `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`
-	// By element: the largest absolute difference; infinite where no number expresses
-	// it, such as NaN instead of 1.
+	// The largest absolute difference of each element. Infinite if no number expresses it, such as
+	// for NaN instead of 1.
 	Errors        []float32 `protobuf:"fixed32,3,rep,packed,name=errors,proto3" json:"errors,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -932,17 +925,16 @@ func (x *FingerprintSlice) GetErrors() []float32 {
 	return nil
 }
 
-// ErrorDistribution counts relative differences in bins of even width on a logarithmic
-// scale.
+// ErrorDistribution counts relative differences in bins of equal width on a logarithmic scale.
 type ErrorDistribution struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The lower bound of the first bin and the upper one of the last: bin i begins at
-	// from * (to / from)^(i / number of bins).
+	// Lower bound of the first bin and upper bound of the last. Bin i begins at from * (to / from)^(i
+	// / number of bins).
 	From float64 `protobuf:"fixed64,1,opt,name=from,proto3" json:"from,omitempty"`
 	To   float64 `protobuf:"fixed64,2,opt,name=to,proto3" json:"to,omitempty"`
 	// Equal in every element.
 	Equal int64 `protobuf:"varint,3,opt,name=equal,proto3" json:"equal,omitempty"`
-	// Not equal, and below `from`.
+	// Not equal, but below `from`.
 	Below int64   `protobuf:"varint,4,opt,name=below,proto3" json:"below,omitempty"`
 	Bins  []int64 `protobuf:"varint,5,rep,packed,name=bins,proto3" json:"bins,omitempty"`
 	// At least `to`, or infinite.
@@ -1023,21 +1015,20 @@ func (x *ErrorDistribution) GetAbove() int64 {
 	return 0
 }
 
-// WorstRequest is a request whose answers differ much. It holds a caller's data.
+// WorstRequest is a request with very different answers. It contains a caller's data.
 type WorstRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	At    *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
-	// As the caller gave it, cut to 128 bytes; empty if it gave none.
+	// The caller's request_id, cut to 128 bytes; empty if there is none.
 	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The largest difference of an element, as a number, and as a part of the largest
-	// magnitude of the primary's output.
+	// The largest difference of an element: absolute, and as a fraction of the largest magnitude of
+	// the primary's output.
 	Absolute float64 `protobuf:"fixed64,3,opt,name=absolute,proto3" json:"absolute,omitempty"`
 	Relative float64 `protobuf:"fixed64,4,opt,name=relative,proto3" json:"relative,omitempty"`
-	// Row of the request, and element of the row, where it is.
+	// Row of the request and element of the row with that difference.
 	Row     int64 `protobuf:"varint,5,opt,name=row,proto3" json:"row,omitempty"`
 	Element int64 `protobuf:"varint,6,opt,name=element,proto3" json:"element,omitempty"`
-	// That row of both answers: all of it, or the 64 elements from `first` around the
-	// element.
+	// That row of both answers: the whole row, or the 64 elements from `first` around the element.
 	First         int64     `protobuf:"varint,7,opt,name=first,proto3" json:"first,omitempty"`
 	Primary       []float64 `protobuf:"fixed64,8,rep,packed,name=primary,proto3" json:"primary,omitempty"`
 	Shadow        []float64 `protobuf:"fixed64,9,rep,packed,name=shadow,proto3" json:"shadow,omitempty"`
