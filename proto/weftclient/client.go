@@ -18,8 +18,8 @@ type Client struct {
 	attempts    int
 }
 
-// New returns a client of the server at a target of gRPC, such as HOST:PORT or unix:/PATH. It connects with the first
-// call, and again whenever the connection is lost. Without options it speaks to the server in the clear.
+// New returns a client of the server at a gRPC target, such as HOST:PORT or unix:/PATH. The client connects with the
+// first call, and again after it loses the connection. Without options the connection is not encrypted.
 func New(target string, options ...Option) (*Client, error) {
 	s := settings{attempts: defaultAttempts, maxMessageBytes: defaultMaxMessageBytes}
 	for _, o := range options {
@@ -39,10 +39,11 @@ func New(target string, options ...Option) (*Client, error) {
 // Close closes the connection. Calls in flight fail.
 func (c *Client) Close() error { return c.conn.Close() }
 
-// Conn returns the connection, for services that Client has no methods for.
+// Conn returns the connection, for services for which Client has no methods.
 func (c *Client) Conn() *grpc.ClientConn { return c.conn }
 
-// Predict returns a model's outputs. Requests of several callers share executions where rows are independent.
+// Predict returns a model's outputs. If the rows of the model are independent, requests of several callers share
+// executions.
 func (c *Client) Predict(ctx context.Context, q *Request, options ...grpc.CallOption) (*Answer, error) {
 	ctx = Beside(ctx, q.Model.GetName(), q.Episode)
 	answer, err := c.predictions.Predict(ctx, q.message(), options...)
@@ -65,21 +66,22 @@ func (c *Client) Models(ctx context.Context, options ...grpc.CallOption) ([]*wef
 	return answer.GetModels(), errorOf(err)
 }
 
-// Outcome says how an episode went. At least one of its numbers is set.
+// Outcome is how an episode went: 1 to 16 numbers in Reward, Success and Metrics together.
 type Outcome struct {
-	// Model is the model and the version that the answers gave: Version(answer.Model, answer.Version). Without a version
-	// it is the one that the server remembers for the episode.
+	// Model is the model and version in the answers: Version(answer.Model, answer.Version). Without a version, the server
+	// uses the version that it remembers for the episode.
 	Model   *ModelSpec
 	Episode string
-	Reward  *float64 // the sum of the rewards
+	Reward  *float64 // sum of the rewards
 	Success *bool
-	Metrics map[string]float64 // at most 16
-	// Tables are those of the answers ([Answer.Table]), each once: an episode that saw two counts for no comparison.
+	Metrics map[string]float64 // further numbers by name
+	// Tables are the different values of [Answer.Table]. A comparison ignores an episode with more than one.
 	Tables []string
 }
 
-// ReportOutcome reports how an episode went, for comparing versions, and ends the episode. A later report of the same
-// episode replaces the earlier one. The answer lists the numbers that the server did not keep, with the reasons.
+// ReportOutcome reports how an episode went, so that versions can be compared, and ends the episode. A later report of
+// the same episode replaces the earlier one. The answer lists the numbers that the server did not keep, with the
+// reasons.
 func (c *Client) ReportOutcome(ctx context.Context, o *Outcome, options ...grpc.CallOption,
 ) (*weftv1.ReportOutcomeResponse, error) {
 	ctx = Beside(ctx, o.Model.GetName(), o.Episode)
@@ -89,9 +91,10 @@ func (c *Client) ReportOutcome(ctx context.Context, o *Outcome, options ...grpc.
 	return answer, errorOf(err)
 }
 
-// Beside returns a context whose calls name the model and the episode as metadata, too, by which proxies and hash rings
-// find the server of an episode. Predict and ReportOutcome do that themselves. It is for [Client.PredictStream], where
-// all requests of the stream are of one episode. What metadata cannot carry is left out: all but printable ASCII.
+// Beside returns a context whose calls also send the model and the episode as metadata, so that proxies and hash rings
+// find the server of the episode. Use it for [Client.PredictStream] if all requests of the stream belong to one
+// episode; Predict and ReportOutcome do this themselves. A name with other characters than printable ASCII, or with
+// space around it, is left out.
 func Beside(ctx context.Context, model, episode string) context.Context {
 	var pairs []string
 	for _, pair := range [][2]string{{"weft-model", model}, {"weft-episode", episode}} {

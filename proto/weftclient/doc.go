@@ -18,27 +18,27 @@
 //	}
 //	action, err := weftclient.Values[float32](answer.Outputs["action"])
 //
-// The first dimension of an input is that of its rows, and its element type is the model's. [Model] leaves the version
-// to the server, [Version] and [Label] choose one.
+// The first dimension of an input counts its rows. The element type of an input is that of the model. [Model] lets the
+// server choose the version; [Version] and [Label] choose one.
 //
 // # Time
 //
-// The deadline of the context is the request's limit: after it the answer is worth nothing, and the server does not
-// run what would be late. [Request.Target] says how soon the answer is wanted; it only orders requests.
+// The deadline of the context is the deadline of the request. After it the answer is worth nothing, so the server does
+// not run requests that would be late. [Request.Target] is the latency target; it only sets the order of requests.
 //
 // # Errors
 //
-// Errors of calls are of type *[Error]: the code, the message, and the server's reason, such as QUEUE_FULL.
-// google.golang.org/grpc/status reads them, too. A call that the server refuses for lack of capacity is sent again when
-// the server says so, within its deadline, see [WithAttempts]. [Error.RetryAfter] is for callers who do that
-// themselves.
+// Calls return errors of type *[Error], with the code, the message, and the server's reason, such as QUEUE_FULL.
+// google.golang.org/grpc/status also reads them. If the server refuses a call for lack of capacity, the client sends it
+// again after the delay that the server sets, until the call's deadline; see [WithAttempts]. Use [Error.RetryAfter] to
+// retry yourself.
 //
 // # Closed loops
 //
-// A loop that controls something opens a [Stream] with [Client.PredictStream]. Its requests need no call of their own,
-// and a new observation can take the place of an older one that still waits. How an episode went is told to the server
-// by [Client.ReportOutcome], so that it can compare versions.
+// For a control loop, open a [Stream] with [Client.PredictStream]. Its requests need no call of their own, and a new
+// observation can replace an older one that still waits. [Client.ReportOutcome] tells the server how an episode went,
+// so that it can compare versions.
 //
-// Where the server keeps the state of a recurrent model, [Client.Episode] does the steps: each counts once, however
-// often it is sent, and with checkpoints an episode outlives the server.
+// If the server keeps the state of a recurrent model, [Client.Episode] does the steps. Each step counts once, however
+// often it is sent. With checkpoints an episode outlives the server.
 package weftclient

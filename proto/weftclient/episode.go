@@ -15,54 +15,56 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
-// EpisodeOptions says how the steps of an [Episode] are asked for.
+// EpisodeOptions are the settings of the steps of an [Episode].
 type EpisodeOptions struct {
-	// Outputs names the outputs that are wanted; nil: all but the state.
+	// Outputs names the outputs to return; nil: all except the state.
 	Outputs  []string
 	Priority Priority
-	// Target is how soon each answer is wanted. 0: the model's target.
+	// Target is the latency target of each step; 0: the model's.
 	Target time.Duration
-	// Attempt is how long a step may take before it is sent again. 0: as long as the context of [Episode.Step] allows.
+	// Attempt is the time after which a step is sent again; 0: the context of [Episode.Step] alone bounds an attempt.
 	Attempt time.Duration
-	// CheckpointEvery is after how many steps the state is fetched, with an answer. Until the next time the Episode keeps
-	// it, and the inputs of the steps since. 0: never, so that an episode that the server has lost is lost.
+	// CheckpointEvery is the number of steps between checkpoints: the answer to a step then also brings the state. The
+	// Episode keeps the latest state, and the inputs of the steps since. 0: no checkpoints, so an episode that the server
+	// has lost cannot continue.
 	CheckpointEvery int
-	// State has, for each input that is kept, the output that it is in the next step, as pairs of state in model.yaml.
-	// nil: as the server has them. Others than those are refused by the first step, unless the server may not be asked.
+	// State maps each input that the server keeps to the output that becomes it in the next step, as in the pairs of
+	// `state` in model.yaml. nil: ask the server. The first step refuses other pairs than the server's, unless the caller
+	// may not ask the server.
 	State map[string]string
 }
 
 // Episode is a closed loop with a model whose state the server keeps. Its steps are numbered, so each counts once,
-// however often it must be sent. One goroutine at a time uses it.
+// however often it is sent. Only one goroutine may use it at a time.
 type Episode struct {
 	client  *Client
 	model   *ModelSpec
 	id      string
 	options EpisodeOptions
-	agreed  bool // the options are as the server has it
+	agreed  bool // the options match the server
 
 	step     uint64   // the latest number
-	last     *Request // which has that; nil: there was none
-	answered bool     // a step was
-	lost     bool     // the server does not have it, or not all of it
-	outcome  Outcome  // but for its numbers
-	// With CheckpointEvery: the state inputs of the last checkpoint, and the steps that were answered since. Without a
-	// checkpoint it is the beginning.
+	last     *Request // the step with that number; nil: none
+	answered bool     // at least one step was answered
+	lost     bool     // the server has lost the episode or a part of it
+	outcome  Outcome  // without its numbers
+	// With CheckpointEvery: the state inputs of the last checkpoint, and the steps answered since. Before the first
+	// checkpoint, since begins with the first step.
 	saved Tensors
 	since []*Request
 }
 
-// Episode returns an episode that begins with its first step. Each has an id of its own, such as "robot-7/42".
+// Episode returns an episode that begins with its first step. Give each episode an id of its own, such as "robot-7/42".
 func (c *Client) Episode(model *ModelSpec, id string, o EpisodeOptions) *Episode {
 	return &Episode{client: c, model: model, id: id, options: o}
 }
 
-// Step does the next step. Until ctx ends it is sent again where the server has no room or is not there, and where an
-// attempt took too long. If the server has lost the episode, it begins again from the last checkpoint, and the steps
-// since are repeated; windows of model.yaml begin anew then. The inputs must not change until the next checkpoint.
+// Step does the next step. Until ctx ends, Step sends it again if the server has no room, if no server is there, and if
+// an attempt takes too long. If the server has lost the episode, Step restores the last checkpoint and repeats the
+// steps since; the windows of model.yaml begin again. Do not change the inputs before the next checkpoint.
 //
-// A step that failed may have counted or not, and the next one goes on after it: observations are not kept for later.
-// The error with the reason EPISODE_LOST says that there is no checkpoint to begin from.
+// A failed step may have counted. The next step continues after it, because a failed observation is not kept. The error
+// with the reason EPISODE_LOST means that there is no checkpoint to restore.
 func (e *Episode) Step(ctx context.Context, inputs Tensors) (*Answer, error) {
 	o := &e.options
 	if o.CheckpointEvery > 0 && !e.agreed {
@@ -98,8 +100,8 @@ func (e *Episode) Step(ctx context.Context, inputs Tensors) (*Answer, error) {
 	return answer, nil
 }
 
-// agree asks the server which state it keeps, and completes the options, or compares them: wrong ones would show only
-// when the episode must begin again.
+// agree asks the server which state it keeps, and completes the options or compares them. Otherwise wrong options would
+// show only when the episode must begin again.
 func (e *Episode) agree(ctx context.Context) error {
 	o, name := &e.options, e.model.GetName()
 	var about *weftv1.GetModelMetadataResponse
@@ -134,8 +136,8 @@ func (e *Episode) agree(ctx context.Context) error {
 	return nil
 }
 
-// stateOf returns the pairs that the server keeps, where State is nil or the same. They are those of the version that a
-// request gets, or of another one that requests may get.
+// stateOf returns the pairs that the server keeps, if State is nil or equal to them. They are those of the version that
+// a request gets, or of another version that requests may get.
 func (e *Episode) stateOf(model *weftv1.Model, version int64) (map[string]string, error) {
 	var kept []*weftv1.KeptInput
 	for _, v := range model.GetVersions() {
@@ -177,7 +179,7 @@ func (e *Episode) stateOf(model *weftv1.Model, version int64) (map[string]string
 	return pairs, nil
 }
 
-// save keeps the state that came with an answer, and leaves there what its caller wants.
+// save keeps the state in an answer, and leaves in the answer what the caller asked for.
 func (e *Episode) save(answer *Answer) error {
 	saved := Tensors{}
 	for input, output := range e.options.State {
@@ -194,10 +196,10 @@ func (e *Episode) save(answer *Answer) error {
 	return nil
 }
 
-// recoveries is how often a step has the episode begun again: a server that loses it each time is no help.
+// recoveries is how often one step restores the episode: a server that loses it each time does not help.
 const recoveries = 3
 
-// run sends a step, and begins the episode again before that if it must.
+// run sends a step, and restores the episode before if necessary.
 func (e *Episode) run(ctx context.Context, q *Request) (answer *Answer, err error) {
 	if !e.lost {
 		if answer, err = e.send(ctx, q); !isLost(err) {
@@ -216,8 +218,8 @@ func (e *Episode) run(ctx context.Context, q *Request) (answer *Answer, err erro
 	return answer, err
 }
 
-// repeat begins the episode again, and returns the answer to the last step. The steps get new numbers: the server takes
-// lower ones than it has seen for late copies.
+// repeat begins the episode again, and returns the answer to the last step. The steps get new numbers, because the
+// server takes lower numbers than the latest for late copies.
 func (e *Episode) repeat(ctx context.Context, q *Request) (answer *Answer, err error) {
 	for i, step := range append(slices.Clip(e.since), q) {
 		again := *step
@@ -234,8 +236,8 @@ func (e *Episode) repeat(ctx context.Context, q *Request) (answer *Answer, err e
 	return answer, nil
 }
 
-// End ends the episode: its latest step, sent again as the last one, runs only if it has not run. It is no error that
-// the server has lost the episode.
+// End ends the episode. It sends the latest step again as the last one, which runs only if it has not run. If the
+// server has lost the episode, End returns nil.
 func (e *Episode) End(ctx context.Context) error {
 	if e.last == nil || e.lost {
 		return nil
@@ -253,10 +255,10 @@ func isLost(err error) bool {
 	return is && e.Reason == "EPISODE_LOST"
 }
 
-// The waits between attempts where the server says nothing. Each is twice the one before.
+// The waits between attempts if the server gives no delay. Each is twice the previous one.
 const leastWait, mostWait = 50 * time.Millisecond, time.Second
 
-// send sends a step until it is answered, or cannot be.
+// send sends a step until it is answered or cannot be.
 func (e *Episode) send(ctx context.Context, q *Request) (answer *Answer, err error) {
 	err = e.retried(ctx, func(ctx context.Context, options ...grpc.CallOption) (err error) {
 		answer, err = e.client.Predict(ctx, q, options...)
@@ -270,14 +272,15 @@ func (e *Episode) send(ctx context.Context, q *Request) (answer *Answer, err err
 	return answer, err
 }
 
-// Outcome returns what [Client.ReportOutcome] wants to know of the episode. Its caller adds how the episode went.
+// Outcome returns the model, the id and the tables of the episode for [Client.ReportOutcome]. The caller adds its
+// numbers.
 func (e *Episode) Outcome() *Outcome {
 	o := e.outcome
 	o.Episode, o.Tables = e.id, slices.Clone(o.Tables)
 	return &o
 }
 
-// retried makes a call until it ends well, or cannot. An error of the deadline says what the last refusal was.
+// retried repeats a call until it succeeds or cannot succeed. A deadline error has the text of the last refusal.
 func (e *Episode) retried(ctx context.Context, call func(context.Context, ...grpc.CallOption) error) error {
 	var refusal *Error
 	for wait := leastWait; ; wait = min(2*wait, mostWait) {
@@ -320,6 +323,6 @@ func (e *Episode) attempt(ctx context.Context, call func(context.Context, ...grp
 		ctx, cancel = context.WithTimeout(ctx, e.options.Attempt)
 		defer cancel()
 	}
-	// Without a buffer gRPC does not send it again by itself: at the deadline it would not say what the refusal was.
+	// No buffer turns off gRPC's own retries, which at the deadline would not report the last refusal.
 	return call(ctx, grpc.MaxRetryRPCBufferSize(0))
 }

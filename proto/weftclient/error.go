@@ -11,16 +11,16 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Error is why a request was not answered.
+// Error is the reason why a request was not answered.
 type Error struct {
 	Code    codes.Code
 	Message string // what was wrong, where, what was expected, and what to do
-	// Reason is the server's, such as QUEUE_FULL; "" where the code says it all. Metadata are its numbers.
+	// Reason is the server's constant, such as QUEUE_FULL; "" if the code suffices. Metadata has its numbers.
 	Reason   string
 	Metadata map[string]string
 
 	status *status.Status
-	retry  *errdetails.RetryInfo // nil: the server says nothing of a retry
+	retry  *errdetails.RetryInfo // nil: the server gave no delay
 }
 
 // Error implements error.
@@ -29,13 +29,13 @@ func (e *Error) Error() string { return fmt.Sprintf("%v: %s", e.Code, e.Message)
 // GRPCStatus returns the status, with all its details, for [status.FromError].
 func (e *Error) GRPCStatus() *status.Status { return e.status }
 
-// RetryAfter returns how long to wait before the request is sent again. It reports false where a retry does not help,
-// or nobody knows when it would. Requests were then sent as often as [WithAttempts] says already.
+// RetryAfter returns the delay before a retry. It reports false if a retry does not help, or if the delay is unknown.
+// Before that, the client has already sent the request as often as [WithAttempts] allows.
 func (e *Error) RetryAfter() (time.Duration, bool) {
 	return e.retry.GetRetryDelay().AsDuration(), e.retry != nil
 }
 
-// after returns the error with what the refusal before said, and its details.
+// after returns the error with the text and the details of the previous refusal.
 func (e *Error) after(refusal *Error) *Error {
 	s := e.status.Proto() // a copy
 	s.Message += "; the attempt before was refused: " + refusal.Error()
@@ -48,7 +48,7 @@ func errorOf(err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return err
 	}
-	// Of an error that gRPC wrapped, as after several attempts, status.Convert would give the words around it as well.
+	// If gRPC wrapped the error, as after several attempts, status.Convert would also return the text around it.
 	if s, is := errors.AsType[interface {
 		error
 		GRPCStatus() *status.Status
@@ -58,7 +58,7 @@ func errorOf(err error) error {
 	return statusError(status.Convert(err))
 }
 
-// statusError returns a status, with the details that callers ask for, as an *Error.
+// statusError returns a status as an *Error, with the details that callers use.
 func statusError(s *status.Status) *Error {
 	e := &Error{Code: s.Code(), Message: s.Message(), status: s}
 	for _, detail := range s.Details() {

@@ -13,14 +13,14 @@ import (
 
 const (
 	defaultAttempts        = 4
-	defaultMaxMessageBytes = 16 << 20 // as the server has it
+	defaultMaxMessageBytes = 16 << 20 // as in the server
 )
 
-// Option is an option of [New]. A later one takes the place of an earlier one of the same kind; those of
-// [WithDialOptions] add up.
+// Option is an option of [New]. A later option replaces an earlier one of the same kind. Options of [WithDialOptions]
+// add up.
 type Option func(*settings)
 
-// settings is what the options of New have set.
+// settings are the values that the options of New set.
 type settings struct {
 	tls             *tls.Config
 	token           string
@@ -29,37 +29,39 @@ type settings struct {
 	dial            []grpc.DialOption
 }
 
-// WithTLS has the client speak TLS. Without a config it trusts the certificate authorities of the system.
+// WithTLS makes the client use TLS. If config is nil, the client trusts the system's certificate authorities and
+// requires TLS 1.3.
 func WithTLS(config *tls.Config) Option {
 	if config == nil {
-		config = &tls.Config{MinVersion: tls.VersionTLS13} // as Weft has it
+		config = &tls.Config{MinVersion: tls.VersionTLS13} // as in the server
 	}
 	return func(s *settings) { s.tls = config }
 }
 
-// WithToken sends a bearer token with each call. Without TLS it only goes to a server on this machine: connections to
-// others fail.
+// WithToken sends a bearer token with each call. Without TLS, the client connects only to a server on this machine:
+// connections to other machines fail.
 func WithToken(token string) Option { return func(s *settings) { s.token = token } }
 
-// WithAttempts sets how often a call is sent in all, where the server refuses it for lack of capacity or is not there.
-// It is 4 by default; with 1 the caller must retry. gRPC waits as long as the server says. Where the server says
-// nothing, it waits 50 ms, and twice as long each further time, up to 1 s. The deadline of the call ends it. A
-// request on a [Stream] is sent once, but for servers that stop: the Stream is opened so often in a row.
+// WithAttempts sets the maximum number of attempts, n, of a call that the server refuses for lack of capacity or that
+// does not reach a server. The default is 4; with 1 the caller must retry. gRPC waits as long as the server says. If
+// the server says nothing, gRPC waits 50 ms, then twice as long each time, up to 1 s. The deadline of the call ends the
+// attempts. A request on a [Stream] is sent once. If a server that stops ends the stream, the Stream opens a new one,
+// up to n-1 times in a row without an answer.
 func WithAttempts(n int) Option { return func(s *settings) { s.attempts = n } }
 
-// WithMaxMessageBytes sets how large an answer may be; 16 MiB by default, as the server has it.
+// WithMaxMessageBytes sets the maximum size of an answer; the default is 16 MiB, as in the server.
 func WithMaxMessageBytes(n int) Option { return func(s *settings) { s.maxMessageBytes = n } }
 
-// WithDialOptions adds options of gRPC, such as interceptors, credentials that take the place of those here, or a stats
-// handler that hands on the trace of a call's context: the client itself knows no tracing library.
-// grpc.WithDefaultServiceConfig of what `weft serviceconfig` prints shares requests among several servers, and takes the
-// place of the retries of [WithAttempts].
+// WithDialOptions adds gRPC options, such as interceptors, credentials that replace those of this package, or a stats
+// handler that propagates the trace of a call's context. The client itself uses no tracing library. To spread requests
+// over several servers, use grpc.WithDefaultServiceConfig with the output of `weft serviceconfig`; it replaces the
+// retries of [WithAttempts].
 func WithDialOptions(options ...grpc.DialOption) Option {
 	return func(s *settings) { s.dial = append(s.dial, options...) }
 }
 
-// retries is the policy of gRPC's own retries, which heed what the server says of when, if at all, a call may be sent
-// again. Streams are left out: their requests have errors of their own.
+// retries is the policy of gRPC's own retries, which respect the server's delay or its word not to retry. Streams are
+// left out because their requests have errors of their own.
 const retries = `{"methodConfig": [{
 	"name": [
 		{"service": "weft.v1.PredictionService", "method": "Predict"},
@@ -73,8 +75,8 @@ const retries = `{"methodConfig": [{
 	}
 }]}`
 
-// dialOptions checks the settings, and returns the options of gRPC that they make. The caller's own come last, so that
-// they take the place of others.
+// dialOptions checks the settings and returns the gRPC options for them. The caller's own options come last, so that
+// they replace others.
 func (s *settings) dialOptions() ([]grpc.DialOption, error) {
 	if s.attempts < 1 {
 		return nil, fmt.Errorf("WithAttempts(%d): expected at least 1", s.attempts)
@@ -85,7 +87,7 @@ func (s *settings) dialOptions() ([]grpc.DialOption, error) {
 	options := []grpc.DialOption{
 		grpc.WithDefaultCallOptions(
 			grpc.MaxCallRecvMsgSize(s.maxMessageBytes),
-			// What is larger is not sent again. gRPC holds the bytes of a call anyway.
+			// A larger request is not sent again. gRPC holds the bytes of a call anyway.
 			grpc.MaxRetryRPCBufferSize(s.maxMessageBytes),
 		),
 		grpc.WithTransportCredentials(s.transport()),
@@ -102,13 +104,13 @@ func (s *settings) dialOptions() ([]grpc.DialOption, error) {
 	return append(options, s.dial...), nil
 }
 
-// transport returns the credentials of the connection. A token without TLS must not leave the machine.
+// transport returns the credentials of the connection. A token must not leave the machine without TLS.
 func (s *settings) transport() credentials.TransportCredentials {
 	switch {
 	case s.tls != nil:
 		return credentials.NewTLS(s.tls)
 	case s.token != "":
-		return local.NewCredentials() // it is in the clear, and refuses to speak to another machine
+		return local.NewCredentials() // not encrypted, but refuses other machines
 	}
 	return insecure.NewCredentials()
 }

@@ -17,31 +17,31 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
-// Stream carries many requests, for one control loop. One goroutine may call Send while another one calls Recv. The end
-// of its context ends the stream.
+// Stream carries the requests of one control loop. One goroutine may call Send while another calls Recv. The end of the
+// context ends the stream.
 //
-// A server that stops ends a stream where an episode ends, or soon. The Stream then opens another one by itself, as
-// often in a row as [WithAttempts] says, and sends the requests again that the server has not accepted: each gets one
-// answer. The tensors of a request must not change until then.
+// A server that stops ends the stream, if possible between two episodes. The Stream then opens a new one by itself,
+// within the attempts of [WithAttempts], and resends the requests that the server did not accept, so each request gets
+// one answer. Do not change the tensors of a request before its answer.
 type Stream struct {
 	open     func() (stream, error)
 	over     <-chan struct{} // closed when the context ends
 	attempts int
-	tries    int       // how often it was opened since the latest answer, or since one lived long; used by Recv only
-	opened   time.Time // the one that lives; used by Recv only
+	tries    int       // opens since the latest answer, or since a stream lived long; used by Recv only
+	opened   time.Time // when now was opened; used by Recv only
 
-	sending sync.Mutex // held while requests are sent; also from the end of a stream until the next one has what it gets
+	sending sync.Mutex // held while requests are sent, and from the end of a stream until resend is done
 
 	mu      sync.Mutex
-	now     stream // guarded by mu, as is the rest
-	waiting []sent // has no answer, in the order in which it was sent
+	now     stream // guarded by mu, like the fields below
+	waiting []sent // without an answer, in the order of sending
 	closed  bool   // CloseSend was called
 	ended   bool   // Recv has returned an error
 }
 
 type stream = grpc.BidiStreamingClient[weftv1.PredictStreamRequest, weftv1.PredictStreamResponse]
 
-// sent is a request that was sent at a time.
+// sent is a request with the time at which it was sent.
 type sent struct {
 	*weftv1.PredictStreamRequest
 	at time.Time
@@ -51,21 +51,22 @@ type sent struct {
 type StreamRequest struct {
 	Request
 
-	// Timeout is the time after which the answer is worth nothing. 0: the model's limit.
+	// Timeout is the request's deadline, counted from its arrival; 0: the model's max_latency.
 	Timeout time.Duration
-	// Supersede has the newest observation win: requests of the same episode that still wait end with the code Aborted.
+	// Supersede cancels queued requests of the same episode, so that the newest observation wins. They end with the code
+	// Aborted.
 	Supersede bool
 }
 
-// StreamAnswer is the end of a request on a stream: an answer, or an error.
+// StreamAnswer is the result of a request on a stream: an answer or an error.
 type StreamAnswer struct {
 	ID     string
-	Answer *Answer // nil where there is an error
-	Err    error   // nil, or an *Error; it ends no other request
+	Answer *Answer // nil if there is an error
+	Err    error   // nil or an *Error; it does not affect other requests
 }
 
-// PredictStream opens a stream, which lives until Recv has returned an error, or the context ends. See [Beside] for one
-// whose requests are of one episode.
+// PredictStream opens a stream, which lives until Recv returns an error or the context ends. If all its requests belong
+// to one episode, see [Beside].
 func (c *Client) PredictStream(ctx context.Context, options ...grpc.CallOption) (*Stream, error) {
 	s := &Stream{
 		open: func() (stream, error) {
@@ -81,11 +82,11 @@ func (c *Client) PredictStream(ctx context.Context, options ...grpc.CallOption) 
 	return s, nil
 }
 
-// Send sends a request. It may block while 64 requests have no answer. The error io.EOF says that Recv has returned why
-// the stream has ended.
+// Send sends a request. It may block while 64 requests have no answer. The error io.EOF means that Recv has returned
+// the error that ended the stream.
 func (s *Stream) Send(q *StreamRequest) error {
 	m := &weftv1.PredictStreamRequest{Request: q.message(), Supersede: q.Supersede}
-	m.Request.Inputs = maps.Clone(q.Inputs) // a caller may use the map for the next request
+	m.Request.Inputs = maps.Clone(q.Inputs) // the caller may reuse the map for the next request
 	if q.Timeout != 0 {
 		m.Timeout = durationpb.New(q.Timeout)
 	}
@@ -103,11 +104,11 @@ func (s *Stream) Send(q *StreamRequest) error {
 	if err := to.Send(m); !errors.Is(err, io.EOF) {
 		return errorOf(err)
 	}
-	return nil // Recv hears why the stream has ended, and may send the request on another one
+	return nil // Recv gets the error that ended the stream, and may resend the request on a new stream
 }
 
 // Recv waits for the next answer. Answers come as soon as they are ready, in any order. An error ends the stream. It is
-// io.EOF after CloseSend, once every request was answered.
+// io.EOF after CloseSend, when every request has been answered.
 func (s *Stream) Recv() (*StreamAnswer, error) {
 	for {
 		s.mu.Lock()
@@ -124,7 +125,7 @@ func (s *Stream) Recv() (*StreamAnswer, error) {
 		if e := m.GetError(); e != nil {
 			why := statusError(status.FromProto(e))
 			if why.Reason == draining {
-				continue // it was not accepted, and the stream ends soon
+				continue // the request was not accepted, and the stream ends soon
 			}
 			answer.Err = why
 		} else {
@@ -140,14 +141,14 @@ func (s *Stream) Recv() (*StreamAnswer, error) {
 	}
 }
 
-// draining is the reason of a server that stops: a request was not accepted, and a stream is to be opened again.
+// draining is the reason of a server that stops: it did not accept the request, so open a new stream.
 const draining = "DRAINING"
 
-// again opens the stream again, if the server ended it because it stops, and returns nil; else it returns why the
-// stream has ended for good.
+// again opens a new stream and returns nil if the server ended the stream because it stops. Otherwise it returns the
+// error that ended the stream for good.
 func (s *Stream) again(err error) error {
 	if why, is := errors.AsType[*Error](err); is && why.Reason == draining {
-		// A Send on the stream that has ended returns; the next one goes to the new stream.
+		// A Send on the ended stream returns; the next Send goes to the new stream.
 		s.sending.Lock()
 		s.mu.Lock()
 		waiting, closed := slices.Clone(s.waiting), s.closed
@@ -160,7 +161,7 @@ func (s *Stream) again(err error) error {
 			s.mu.Lock()
 			s.now = next
 			s.mu.Unlock()
-			go s.resend(next, waiting, closed) // Recv takes the answers meanwhile
+			go s.resend(next, waiting, closed) // Recv takes answers meanwhile
 			return nil
 		}
 		s.sending.Unlock()
@@ -171,10 +172,10 @@ func (s *Stream) again(err error) error {
 	return err
 }
 
-// reopen opens another stream: at once, and then at growing intervals where no server is there. The error is the
-// latest, or why the stream before has ended.
+// reopen opens another stream: at once, and then at growing intervals while no server is there. It returns the latest
+// error, or the error that ended the previous stream.
 func (s *Stream) reopen(err error) (stream, error) {
-	// A server had it, which did not stop just then. There need not have been anything to answer.
+	// The stream lived for long, so its server was not just stopping. There need not have been any requests.
 	if time.Since(s.opened) > mostWait {
 		s.tries = 0
 	}
@@ -182,7 +183,7 @@ func (s *Stream) reopen(err error) (stream, error) {
 		if s.tries++; s.tries > 1 {
 			select {
 			case <-time.After(wait):
-			case <-s.over: // as opening it will say
+			case <-s.over: // open returns that error
 			}
 		}
 		next, failed := s.open()
@@ -197,24 +198,24 @@ func (s *Stream) reopen(err error) (stream, error) {
 	return nil, err
 }
 
-// resend sends the requests that a stream before has not accepted. They have what is left of their time.
+// resend sends the requests that the previous stream did not accept. They keep what is left of their timeout.
 func (s *Stream) resend(to stream, waiting []sent, closed bool) {
 	defer s.sending.Unlock()
 	for _, q := range waiting {
 		m := &weftv1.PredictStreamRequest{Request: q.GetRequest(), Supersede: q.GetSupersede()}
 		if t := q.GetTimeout(); t != nil {
-			m.Timeout = durationpb.New(max(1, t.AsDuration()-time.Since(q.at))) // the server says that it is too late
+			m.Timeout = durationpb.New(max(1, t.AsDuration()-time.Since(q.at))) // if it is too late, the server says so
 		}
 		if to.Send(m) != nil {
-			return // Recv hears why
+			return // Recv gets the error
 		}
 	}
 	if closed {
-		_ = to.CloseSend() // Recv would hear of an error
+		_ = to.CloseSend() // Recv would get an error
 	}
 }
 
-// CloseSend says that no request follows. Recv goes on until all were answered.
+// CloseSend announces that no request follows. Recv continues until all requests have been answered.
 func (s *Stream) CloseSend() error {
 	s.sending.Lock()
 	defer s.sending.Unlock()

@@ -10,14 +10,14 @@ import (
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
 )
 
-// Tensor is a dense array, as the API has it. [FromSlice] makes one with raw elements. A caller that fills one may use
-// the typed lists as well: the server rounds FloatValues of DATA_TYPE_FP16 and DATA_TYPE_BF16.
+// Tensor is a dense array, as in the API. [FromSlice] makes one with raw elements. A caller that fills in a Tensor may
+// also use the typed lists: the server rounds FloatValues for DATA_TYPE_FP16 and DATA_TYPE_BF16.
 type Tensor = weftv1.Tensor
 
 // Tensors are tensors by name.
 type Tensors = map[string]*Tensor
 
-// Element is a Go type of elements; that of a tensor follows from its kind. A string may hold any bytes.
+// Element is a Go type of elements. Its kind decides the tensor's element type. A string may hold any bytes.
 type Element interface {
 	~bool | ~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~float32 | ~float64 | string
 }
@@ -32,13 +32,13 @@ var dtypes = map[reflect.Kind]weftv1.DataType{
 	reflect.Float32: weftv1.DataType_DATA_TYPE_FP32, reflect.Float64: weftv1.DataType_DATA_TYPE_FP64,
 }
 
-// halves are the element types that no Go type has, with the function that turns the bits of an element into its value.
+// halves are the element types without a Go type, with the function that converts the bits of an element to its value.
 var halves = map[weftv1.DataType]func(bits uint16) float32{
 	weftv1.DataType_DATA_TYPE_FP16: float16, weftv1.DataType_DATA_TYPE_BF16: bfloat16,
 }
 
-// FromSlice returns a tensor of values in row-major order, which it copies. Without a shape it has one dimension. The
-// server refuses it if the product of the shape is not the number of values.
+// FromSlice returns a tensor with a copy of the values, in row-major order. Without a shape it has one dimension. The
+// server refuses the tensor if the product of the shape is not the number of values.
 func FromSlice[T Element](values []T, shape ...int64) *Tensor {
 	if len(shape) == 0 {
 		shape = []int64{int64(len(values))}
@@ -49,7 +49,7 @@ func FromSlice[T Element](values []T, shape ...int64) *Tensor {
 // Scalar returns a tensor without dimensions.
 func Scalar[T Element](value T) *Tensor { return tensorOf([]T{value}, nil) }
 
-// tensorOf returns a tensor with a copy of the values, raw unless they are texts. It keeps the shape.
+// tensorOf returns a tensor with a copy of the values, raw except for strings. It keeps the shape.
 func tensorOf[T Element](values []T, shape []int64) *Tensor {
 	t := &Tensor{Dtype: dtypes[reflect.TypeFor[T]().Kind()], Shape: shape}
 	if texts, is := any(values).([]string); is {
@@ -58,13 +58,13 @@ func tensorOf[T Element](values []T, shape []int64) *Tensor {
 		}
 		return t
 	}
-	t.Raw, _ = binary.Append(nil, binary.LittleEndian, values) // elements are of fixed size
+	t.Raw, _ = binary.Append(nil, binary.LittleEndian, values) // elements have a fixed size
 	return t
 }
 
-// Values returns the elements of a tensor with raw elements, as answers have them, in row-major order. T is the Go type
-// of its element type; float32 also reads DATA_TYPE_FP16 and DATA_TYPE_BF16. A tensor of nil, such as an output of a
-// name that the model does not have, is an error.
+// Values returns the elements of a tensor with raw elements, as in answers, in row-major order. T is the Go type of the
+// element type; float32 also reads DATA_TYPE_FP16 and DATA_TYPE_BF16. A nil tensor, such as an output that the model
+// does not have, is an error.
 func Values[T Element](t *Tensor) ([]T, error) {
 	if t == nil {
 		return nil, errors.New("weftclient: there is no such tensor; look at the names of the model's outputs, and at " +
@@ -112,7 +112,7 @@ func read[T Element](t *Tensor) ([]T, error) {
 	return values, err
 }
 
-// widen returns the values of numbers of two bytes, exactly.
+// widen returns the exact values of two-byte numbers.
 func widen(raw []byte, value func(bits uint16) float32) []float32 {
 	values := make([]float32, 0, len(raw)/2)
 	for ; len(raw) >= 2; raw = raw[2:] {
@@ -124,14 +124,14 @@ func widen(raw []byte, value func(bits uint16) float32) []float32 {
 // bfloat16 returns the value of a bfloat16, which is the upper half of a float32.
 func bfloat16(bits uint16) float32 { return math.Float32frombits(uint32(bits) << 16) }
 
-// float16 returns the value of an IEEE 754 binary16: a sign, five bits of exponent (bias 15), ten of fraction. A
-// float32 has a bias of 127, 112 more, and 13 more bits of fraction.
+// float16 returns the value of an IEEE 754 binary16: a sign, five bits of exponent (bias 15), ten bits of fraction. A
+// float32 has a bias of 127 (112 more) and 13 more bits of fraction.
 func float16(bits uint16) float32 {
 	sign, exponent, fraction := uint32(bits>>15)<<31, uint32(bits>>10&31), uint32(bits&0x3ff)
 	switch exponent {
 	case 0: // zero, or subnormal: a multiple of the least one, 2^-24
 		return math.Float32frombits(sign | math.Float32bits(float32(fraction)*0x1p-24))
-	case 31: // infinite, or no number
+	case 31: // infinity or NaN
 		return math.Float32frombits(sign | 255<<23 | fraction<<13)
 	default:
 		return math.Float32frombits(sign | (exponent+112)<<23 | fraction<<13)
