@@ -283,6 +283,8 @@ class Weft(unittest.TestCase):
 
             with self.assertRaisesRegex(weft.WeftError, says), weft.Client(address) as client:
                 client.predict("m", {}, timeout=0.05)
+            with self.assertRaisesRegex(weft.WeftError, says), weft.Client(address) as client, client.stream() as stream:
+                stream.predict("m", {}, timeout=0.05)
             with self.assertRaisesRegex(weft.WeftError, says):
                 asyncio.run(ask())
         with self.assertRaisesRegex(ValueError, "expected HOST:PORT, without http://, "):

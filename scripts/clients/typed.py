@@ -20,4 +20,6 @@ def play(env: gymnasium.Env[npt.NDArray[np.float32], Any]) -> float:
     """Plays an environment of Gymnasium."""
     with weft.Client("127.0.0.1:9000") as client:
         client.predict("balance", {"observation": [[0.0, 0.0, 0.0, 0.0]]}, priority=weft.Priority.SHEDDABLE, target=0.01)
+        with client.stream() as stream:
+            act(stream.predict("balance", np.zeros((1, 4), np.float32), supersede=True, episode="robot-7/42", timeout=0.02))
         return weft.run_episode(client, "balance", env, input="observation", act=act, timeout=0.02, seed=1).reward

@@ -21,15 +21,18 @@ import numpy.typing as npt
 from . import _tensor
 from ._answer import Answer, Priority, WeftError
 from ._episode import AsyncLiveEpisode, LiveEpisode
+from ._stream import Stream
 from .v1 import admin_service_pb2 as admin, admin_service_pb2_grpc as admin_stubs
 from .v1 import model_pb2, model_service_pb2 as models, model_service_pb2_grpc as model_stubs
 from .v1 import prediction_service_pb2 as pb, prediction_service_pb2_grpc as stubs, tensor_pb2
 
-# gRPC repeats these calls by itself, when the server says so.
+_ATTEMPTS = 4
+# gRPC repeats these calls by itself, when the server says so. Requests on streams have errors of their own.
 _RETRIES = json.dumps({"methodConfig": [{
-    "name": [{"service": "weft.v1.PredictionService"}],
+    "name": [{"service": "weft.v1.PredictionService", "method": method}
+             for method in ("Predict", "GetModelMetadata", "ReportOutcome")],
     "retryPolicy": {
-        "maxAttempts": 4, "initialBackoff": "0.05s", "maxBackoff": "1s", "backoffMultiplier": 2,
+        "maxAttempts": _ATTEMPTS, "initialBackoff": "0.05s", "maxBackoff": "1s", "backoffMultiplier": 2,
         "retryableStatusCodes": ["RESOURCE_EXHAUSTED", "UNAVAILABLE"],
     },
 }]})
@@ -234,6 +237,7 @@ class Client:
             self._channel = grpc.secure_channel(address, _credentials(token, tls), options)
         self._stub = stubs.PredictionServiceStub(self._channel)
         self._metadata = _metadata(token, tls)
+        self._attempts = _ATTEMPTS if retries else 1
         # For episodes, whose steps have retries of their own: gRPC's can only be left out of a whole connection.
         self._once: Client | None = None
         if retries:
@@ -251,19 +255,33 @@ class Client:
         version; begin_episode and step are for models whose state the server keeps, see episode. timeout, in seconds, is
         after when the answer is worth nothing, target how soon it is wanted.
         """
-        began, of = time.monotonic(), (model, version, label)
-        if self._signatures.wants(inputs, of):
-            self._signatures.learn(of, self.metadata(model, version=version, label=label, timeout=timeout))
-            timeout = _left(timeout, began)
-        q = _request(model, self._signatures.inputs(inputs, of), version=version, label=label, outputs=outputs,
-                     episode=episode, begin_episode=begin_episode, end_of_episode=end_of_episode, step=step,
-                     request_id=request_id, priority=priority, target=target)
+        began = time.monotonic()
+        q = self._question(model, inputs, version=version, label=label, timeout=timeout, outputs=outputs,
+                           episode=episode, begin_episode=begin_episode, end_of_episode=end_of_episode, step=step,
+                           request_id=request_id, priority=priority, target=target)
         try:
-            return Answer(self._call(self._stub.Predict, q, timeout))
+            return Answer(self._call(self._stub.Predict, q, _left(timeout, began)))
         except WeftError as error:
             if error.code is grpc.StatusCode.INVALID_ARGUMENT:
-                self._signatures.forget(of)
+                self._signatures.forget((model, version, label))
             raise
+
+    def stream(self, *, model: str = "", episode: str = "") -> Stream:
+        """Returns a stream for one closed loop, whose predict is as that of the client. If a server stops, the stream
+        opens again by itself. model and episode, by which proxies and hash rings find the server, are for a stream whose
+        requests are all of them."""
+        return Stream(self, pb.PredictRequest(model=_spec(model, None, None), episode_id=episode))
+
+    def _question(self, model: str, inputs: Any, *, version: int | None, label: str | None, timeout: float | None,
+                  **more: Any) -> pb.PredictRequest:
+        """Returns the request of a prediction. The model is asked for its types before, where that is needed."""
+        of = (model, version, label)
+        if self._signatures.wants(inputs, of):
+            self._signatures.learn(of, self.metadata(model, version=version, label=label, timeout=timeout))
+        return _request(model, self._signatures.inputs(inputs, of), version=version, label=label, **more)
+
+    def _open(self, requests: Iterator[pb.PredictStreamRequest], beside: pb.PredictRequest) -> Any:
+        return self._stub.PredictStream(requests, metadata=_beside(self._metadata, beside))
 
     def episode(self, model: str, episode: str, *, outputs: Sequence[str] = (), attempt: float | None = None,
                 checkpoint_every: int = 0, state: Mapping[str, str] | None = None, version: int | None = None,
@@ -344,11 +362,14 @@ class Client:
         try:
             answer = method(request, timeout=timeout, metadata=_beside(self._metadata, request))
         except grpc.RpcError as error:
-            late = timeout is not None and time.monotonic() - began >= timeout
-            alone = late and not self._answered and self._state() in _UNCONNECTED
-            raise WeftError(error, late=late, unconnected=_unconnected(self._address, timeout) if alone else "") from None
+            raise self._failed(error, timeout, began) from None
         self._answered = True
         return answer
+
+    def _failed(self, error: grpc.RpcError, timeout: float | None, began: float) -> WeftError:
+        late = timeout is not None and time.monotonic() - began >= timeout
+        alone = late and not self._answered and self._state() in _UNCONNECTED
+        return WeftError(error, late=late, unconnected=_unconnected(self._address, timeout) if alone else "")
 
     def _state(self) -> grpc.ChannelConnectivity | None:
         """Returns the state of the connection, which gRPC tells from a thread of its own."""
