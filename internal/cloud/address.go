@@ -49,29 +49,36 @@ func (a address) model() string {
 	return cmp.Or(a.name, last[:strings.IndexAny(last+":", ":@")])
 }
 
-var (
-	users   = regexp.MustCompile(`(\w://)[^/\s"]*@`)
-	queries = regexp.MustCompile(`(\w://[^\s"?]*)\?[^\s"]*`)
-)
+// inURL finds a URL up to its end, with what is secret in it: users, and queries, which signed requests have.
+var inURL = regexp.MustCompile(`(\w://)(?:[^/?\s"]*@)?([^?\s"]*)(?:\?[^\s"]*)?`)
 
-// show says an error without what is secret in its URLs: users, and queries, which signed requests have.
-func show(err error) string {
-	return queries.ReplaceAllString(users.ReplaceAllString(err.Error(), "$1"), "$1")
-}
+// show says an error without what is secret in its URLs.
+func show(err error) string { return inURL.ReplaceAllString(err.Error(), "$1$2") }
 
 // besideModel are the files and folders of a model that do not belong to one version.
 var besideModel = []string{"model.yaml", "config.pbtxt", "warmup"}
 
 var (
 	versionNumber = regexp.MustCompile(`^[1-9][0-9]{0,18}$`)
+	bareModel     = regexp.MustCompile(`^model\.onnx$`)
 	ofOneModel    = regexp.MustCompile(`^[1-9][0-9]{0,18}/(model\.onnx|pipeline\.yaml)$`)
+	ofRepository  = regexp.MustCompile(`^[^/.][^/]*/[1-9][0-9]{0,18}/(model\.onnx|pipeline\.yaml)$`)
 )
 
 // layout groups objects by their models. A source that is one model becomes a repository of it.
 func (a address) layout(objects []Object) (map[string]files, error) {
-	bare := slices.ContainsFunc(objects, func(o Object) bool { return o.Path == "model.onnx" })
-	numbered := slices.ContainsFunc(objects, func(o Object) bool { return ofOneModel.MatchString(o.Path) })
-	if a.name != "" && !bare && !numbered {
+	first := func(like *regexp.Regexp) string {
+		if i := slices.IndexFunc(objects, func(o Object) bool { return like.MatchString(o.Path) }); i >= 0 {
+			return objects[i].Path
+		}
+		return ""
+	}
+	bare, one, many := first(bareModel), first(ofOneModel), first(ofRepository)
+	if one = cmp.Or(bare, one); one != "" && many != "" {
+		return nil, fmt.Errorf("%s has %q, as one model has it, and %q, as a repository of several has it; remove the one "+
+			"that does not belong there", a, one, many)
+	}
+	if a.name != "" && one == "" {
 		return nil, fmt.Errorf("--name %s: %s is a repository, whose folders are the names of its models; expected one "+
 			"model, with model.onnx or 1/model.onnx", a.name, a)
 	}
@@ -82,10 +89,10 @@ func (a address) layout(objects []Object) (map[string]files, error) {
 			return nil, fmt.Errorf("%s: %q cannot be the path of a file in a repository; rename or remove it", a, o.Path)
 		}
 		elements := strings.Split(at, "/")
-		if bare && !slices.Contains(besideModel, elements[0]) {
+		if bare != "" && !slices.Contains(besideModel, elements[0]) {
 			elements = slices.Insert(elements, 0, "1")
 		}
-		if bare || numbered {
+		if one != "" {
 			elements = slices.Insert(elements, 0, a.model())
 		}
 		if isFolder || len(elements) == 1 || slices.ContainsFunc(elements, hidden) {

@@ -26,16 +26,21 @@ import (
 const (
 	copiesDir = ".copies"
 	listFile  = ".files.json" // of such a folder: its files, with their digests
+	pinLink   = "pin"
 )
 
 // files are a model's, by their paths in its folder.
 type files map[string]Object
 
 // key changes when a file does.
-func (f files) key() string {
+func (f files) key() string { return keyOf(map[string]files{"": f}) }
+
+func keyOf(models map[string]files) string {
 	sum := sha256.New()
-	for _, at := range slices.Sorted(maps.Keys(f)) {
-		sum.Write(fmt.Appendf(nil, "%q %d %q\n", at, f[at].Size, f[at].Mark))
+	for _, model := range slices.Sorted(maps.Keys(models)) {
+		for _, at := range slices.Sorted(maps.Keys(models[model])) {
+			sum.Write(fmt.Appendf(nil, "%q %q %d %q\n", model, at, models[model][at].Size, models[model][at].Mark))
+		}
 	}
 	return hex.EncodeToString(sum.Sum(nil))
 }
@@ -64,61 +69,51 @@ func (m *Mirror) newFolder() (string, error) {
 	return os.MkdirTemp(filepath.Join(m.Dir(), copiesDir), "")
 }
 
-// there lists the models that are served; one without files is none of ours.
-func (m *Mirror) there() map[string]files {
+// there lists the models of the copy; one without files is none of ours.
+func (m *Mirror) there() (map[string]files, error) {
 	models := map[string]files{}
-	entries, _ := os.ReadDir(m.Dir()) // lock has made it
+	entries, err := os.ReadDir(m.Dir())
 	for _, e := range entries {
 		if hidden(e.Name()) {
 			continue // such as the state of the server
 		}
-		f := files{}
-		to, _ := os.Readlink(filepath.Join(m.Dir(), e.Name()))
-		text, _ := os.ReadFile(filepath.Join(m.Dir(), to, listFile))
-		if path.Dir(to) != copiesDir || json.Unmarshal(text, &f) != nil {
+		f, text := files(nil), []byte(nil)
+		to, fault := os.Readlink(filepath.Join(m.Dir(), e.Name()))
+		if path.Dir(to) == copiesDir {
+			text, fault = os.ReadFile(filepath.Join(m.Dir(), to, listFile))
+		}
+		if json.Unmarshal(text, &f) != nil {
 			f = nil
+		}
+		if fault != nil && !errors.Is(fault, fs.ErrNotExist) && !errors.Is(fault, syscall.EINVAL) { // no link
+			return nil, fault
 		}
 		models[e.Name()] = f
 	}
-	return models
+	return models, err
+}
+
+// key is that of all that is there.
+func (m *Mirror) key() string {
+	there, _ := m.there() // who acts on it asks again, and hears of the error
+	return keyOf(there)
 }
 
 // versions counts what is served.
-func (m *Mirror) versions() (n int) {
-	for _, f := range m.there() {
-		for unit := range f.units() {
-			if versionNumber.MatchString(unit) {
-				n++
-			}
-		}
-	}
-	return n
-}
-
-// pin is what a tag was resolved to, and the key of all that is there.
-type pin struct {
-	Digest string `json:"digest"`
-	Key    string `json:"key"`
-}
-
-func keyOf(models map[string]files) string {
-	keys := map[string]string{}
-	for model, f := range models {
-		keys[model] = f.key()
-	}
-	return fmt.Sprint(keys)
+func (m *Mirror) versions() int {
+	found, _ := fs.Glob(os.DirFS(m.Dir()), "[^.]*/[1-9]*")
+	return len(found)
 }
 
 // pinned reports whether there is nothing to ask the source for.
-func (m *Mirror) pinned() bool { return m.pin.Digest != "" && m.pin.Key == keyOf(m.there()) }
+func (m *Mirror) pinned() bool { return m.digest != "" && m.pin == m.key() }
 
-func (m *Mirror) savePin(p pin) error {
-	m.pin = p
-	temporary := filepath.Join(m.Dir(), copiesDir, "pin")
-	if err := write(temporary, p); err != nil {
-		return err
-	}
-	return errors.Join(os.Rename(temporary, filepath.Join(m.home, "digest.json")), syncFolder(m.home))
+// savePin keeps what a tag was resolved to, and the key of all that it names, as the target of a link.
+func (m *Mirror) savePin(digest, key string) error {
+	m.digest, m.pin = digest, key
+	link := filepath.Join(m.Dir(), copiesDir, pinLink)
+	return errors.Join(os.Symlink(digest+" "+key, link), os.Rename(link, filepath.Join(m.home, pinLink)),
+		syncFolder(m.home))
 }
 
 // lock keeps other processes from the copy.
@@ -130,29 +125,45 @@ func (m *Mirror) lock(ctx context.Context) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	for errors.Is(syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), syscall.EWOULDBLOCK) {
-		select { // other errors: the file system knows no locks
-		case <-ctx.Done():
+	for waits := false; errors.Is(syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), syscall.EWOULDBLOCK); {
+		if !waits { // other errors: the file system knows no locks
+			m.Log.Info("copy of the repository locked", "event", "repository_locked", "source", m.String(), "cache", m.home)
+		}
+		if waits = true; !pause(ctx, 50*time.Millisecond) {
 			return nil, errors.Join(context.Cause(ctx), file.Close())
-		case <-time.After(50 * time.Millisecond):
 		}
 	}
 	m.sweep()
-	m.pin = pin{}
-	text, _ := os.ReadFile(filepath.Join(m.home, "digest.json"))
-	_ = json.Unmarshal(text, &m.pin) // without it the tag is resolved again
+	pin, _ := os.Readlink(filepath.Join(m.home, pinLink)) // without it the tag is resolved again
+	m.digest, m.pin, _ = strings.Cut(pin, " ")
 	return func() {
 		m.sweep()
 		_ = file.Close() // it was only locked
 	}, nil
 }
 
+// pause reports whether ctx has not ended by then.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
 // sweep removes the folders that no link leads to, such as of a process that was killed.
 func (m *Mirror) sweep() {
+	there, err := m.there()
 	used := map[string]bool{}
-	for model := range m.there() {
-		to, _ := os.Readlink(filepath.Join(m.Dir(), model))
-		used[path.Base(to)] = true
+	for model, f := range there {
+		if f != nil {
+			to, fault := os.Readlink(filepath.Join(m.Dir(), model))
+			used[path.Base(to)], err = true, errors.Join(err, fault)
+		}
+	}
+	if err != nil {
+		return // it cannot be told what is used
 	}
 	entries, _ := os.ReadDir(filepath.Join(m.Dir(), copiesDir))
 	for _, e := range entries {
@@ -175,8 +186,11 @@ func (m *Mirror) place(model, folder string, f files) error {
 			err = errors.Join(err, os.MkdirAll(filepath.Dir(to), 0o755), os.Link(filepath.Join(at, name), to))
 		}
 	}
-	err = errors.Join(err, write(filepath.Join(folder, listFile), f), os.Chmod(folder, 0o755))
-	if err == nil {
+	text, fault := json.MarshalIndent(f, "", " ")
+	if err = errors.Join(err, fault); err == nil {
+		_, err = create(filepath.Join(folder, listFile), bytes.NewReader(text))
+	}
+	if err = errors.Join(err, os.Chmod(folder, 0o755)); err == nil {
 		err = filepath.WalkDir(folder, func(at string, e fs.DirEntry, err error) error {
 			if err != nil || !e.IsDir() {
 				return err
@@ -191,30 +205,44 @@ func (m *Mirror) place(model, folder string, f files) error {
 	return errors.Join(err, syncFolder(m.Dir()))
 }
 
-// verify compares the copy of a model with its digests, byte by byte, and takes out of it what differs: that is fetched
-// again if the source answers. A model whose settings differ goes: it would be served with others.
-func (m *Mirror) verify(ctx context.Context, model string, want files) error {
+// verify compares the copy with its digests, byte by byte, and takes out of it what differs: that is fetched again if
+// the source answers. A model whose settings differ goes: it would be served with others. What cannot be read stays.
+func (m *Mirror) verify(ctx context.Context) error {
+	there, err := m.there()
+	for model, want := range there {
+		if err == nil {
+			err = m.verifyModel(ctx, model, want)
+		}
+	}
+	return err
+}
+
+func (m *Mirror) verifyModel(ctx context.Context, model string, want files) error {
 	next, got := maps.Clone(want), map[string]string{}
 	for at := range want {
 		got[at] = "none, it is missing"
 	}
-	dir, _ := filepath.EvalSymlinks(filepath.Join(m.Dir(), model))
-	_ = fs.WalkDir(os.DirFS(dir), ".", func(at string, e fs.DirEntry, err error) error {
-		if err == nil && !e.IsDir() && at != listFile {
-			got[at] = digest(filepath.Join(dir, at), e)
+	dir := filepath.Join(m.Dir(), model)
+	err := fs.WalkDir(os.DirFS(dir), ".", func(at string, e fs.DirEntry, err error) error {
+		if want == nil {
+			got[at] = "none, it was not copied here"
+			return fs.SkipAll
 		}
-		return ctx.Err() // what cannot be read is missing
+		if err == nil && !e.IsDir() && at != listFile {
+			got[at], err = digest(filepath.Join(dir, at), e)
+		}
+		return errors.Join(err, ctx.Err())
 	})
-	if ctx.Err() != nil {
-		return ctx.Err()
+	if err != nil {
+		return err
 	}
-	sound := want != nil
+	sound := true
 	for at, sum := range got {
 		if sum == want[at].SHA256 {
 			continue
 		}
 		sound = false
-		m.log.Error("copy of the repository damaged", "event", "repository_copy_damaged", "source", m.String(),
+		m.Log.Error("copy of the repository damaged", "event", "repository_copy_damaged", "source", m.String(),
 			"unit", model+"/"+unitOf(at), "effect", "it is not served unless it can be fetched again",
 			"cause", fmt.Sprintf("%s has the SHA-256 %q, and %q was copied", at, sum, want[at].SHA256))
 		maps.DeleteFunc(next, func(other string, _ Object) bool {
@@ -231,52 +259,64 @@ func (m *Mirror) verify(ctx context.Context, model string, want files) error {
 	return err
 }
 
-// digest returns the SHA-256 of a file, or why there is none.
-func digest(name string, e fs.DirEntry) string {
+// digest returns the SHA-256 of a file.
+func digest(name string, e fs.DirEntry) (string, error) {
 	if !e.Type().IsRegular() {
-		return "no regular file"
+		return "none, it is no regular file", nil
 	}
 	file, err := os.Open(name)
 	if err != nil {
-		return err.Error()
+		return "", err
 	}
 	defer file.Close()
 	sum := sha256.New()
-	if _, err = io.Copy(sum, file); err != nil {
-		return err.Error()
-	}
-	return hex.EncodeToString(sum.Sum(nil))
+	_, err = io.Copy(sum, file)
+	return hex.EncodeToString(sum.Sum(nil)), err
 }
 
-// copy copies a file to the disk, compares it with what the source declares, and notes its SHA-256.
-func (m *Mirror) copy(ctx context.Context, o *Object, to string) error {
+// patiently calls do with a context that ends when nothing comes for a while of what do reads through a function.
+func patiently(ctx context.Context, do func(context.Context, func(io.Reader) io.Reader) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stalled := time.AfterFunc(coldPatience, func() { cancel(fmt.Errorf("nothing came for %v", coldPatience)) })
 	defer stalled.Stop()
-	from, err := m.source.Open(ctx, o)
+	err := do(ctx, func(from io.Reader) io.Reader {
+		return reading(func(p []byte) (int, error) {
+			stalled.Reset(coldPatience)
+			defer stalled.Stop() // a disk may take its time
+			return from.Read(p)
+		})
+	})
 	if err != nil {
-		return because(ctx, err)
+		err = errors.Join(context.Cause(ctx), err)
 	}
-	defer from.Close()
-	sha, md := sha256.New(), md5.New() //nolint:gosec // see above
-	n, err := create(to, io.TeeReader(reading(func(p []byte) (int, error) {
-		stalled.Reset(coldPatience)
-		return from.Read(p)
-	}), io.MultiWriter(sha, md)))
-	declared := o.SHA256
-	o.SHA256 = hex.EncodeToString(sha.Sum(nil))
-	switch {
-	case err != nil:
-		return because(ctx, err)
-	case n != o.Size:
-		return fmt.Errorf("it has %d bytes, and %d were listed: it changes, or was cut off", n, o.Size)
-	case declared != "" && declared != o.SHA256:
-		return fmt.Errorf("it has the SHA-256 %s, and the source declares %s", o.SHA256, declared)
-	case len(o.MD5) == md5.Size && !slices.Equal(o.MD5, md.Sum(nil)):
-		return fmt.Errorf("it has the MD5 %x, and the source declares %x", md.Sum(nil), o.MD5)
-	}
-	return nil
+	return err
+}
+
+// copy copies a file to the disk, compares it with what the source declares, and notes its SHA-256.
+func (m *Mirror) copy(ctx context.Context, o *Object, to string) error {
+	return patiently(ctx, func(ctx context.Context, reads func(io.Reader) io.Reader) error {
+		from, err := m.source.Open(ctx, o)
+		if err != nil {
+			return err
+		}
+		defer from.Close()
+		sha, md := sha256.New(), md5.New() //nolint:gosec // see above
+		n, err := create(to, io.TeeReader(reads(from), io.MultiWriter(sha, md)))
+		declared := o.SHA256
+		o.SHA256 = hex.EncodeToString(sha.Sum(nil))
+		switch {
+		case err != nil:
+			return err
+		case n != o.Size:
+			return fmt.Errorf("it has %d bytes, and %d were listed: it changes, or was cut off", n, o.Size)
+		case declared != "" && declared != o.SHA256:
+			return fmt.Errorf("it has the SHA-256 %s, and the source declares %s", o.SHA256, declared)
+		case len(o.MD5) == md5.Size && !slices.Equal(o.MD5, md.Sum(nil)):
+			return fmt.Errorf("it has the MD5 %x, and the source declares %x", md.Sum(nil), o.MD5)
+		}
+		return nil
+	})
 }
 
 // create makes a file, and brings it to the disk.
@@ -290,14 +330,6 @@ func create(name string, from io.Reader) (n int64, err error) {
 	}
 	n, err = io.Copy(file, from)
 	return n, errors.Join(err, fsync(file), file.Close())
-}
-
-func write(name string, what any) error {
-	text, err := json.MarshalIndent(what, "", " ")
-	if err == nil {
-		_, err = create(name, bytes.NewReader(text))
-	}
-	return err
 }
 
 type reading func([]byte) (int, error)

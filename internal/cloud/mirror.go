@@ -29,10 +29,10 @@ type Listing struct {
 	Objects []Object
 	// Digest names a state that never changes; "": the source can change.
 	Digest string
-	// Archives have more files. Unpack takes one that was copied to a file, in their order, and returns the files in it
-	// that count, which Open opens, too.
+	// Archives have more files. Unpack writes them to a folder, and returns those that count, which Open opens, too. It
+	// has what it reads of the source pass through a function, which has its context end when nothing comes.
 	Archives []Object
-	Unpack   func(archive, into string) ([]Object, error)
+	Unpack   func(ctx context.Context, reads func(io.Reader) io.Reader, into string) ([]Object, error)
 }
 
 // Source is a repository elsewhere. Its errors may have URLs with secrets: show removes them.
@@ -54,22 +54,24 @@ type Config struct {
 // Mirror is a directory that has what a source has: each model as a whole or not at all.
 type Mirror struct {
 	address
-	log     *slog.Logger
-	dial    func(context.Context, address) (Source, error)
-	source  Source // nil: not dialled yet
-	home    string // of the cache, for this source
-	pin     pin
-	seen    map[string]string    // keys of the models in the listing before
-	refused map[string]time.Time // until when what could not be fetched waits, by its key or digest
-	offline bool
+	Config
+	dial        func(context.Context, address) (Source, error)
+	source      Source               // nil: not dialled yet
+	home        string               // of the cache, for this source
+	digest, pin string               // what a tag was resolved to, and the key of all that is there; "": none was
+	seen        map[string]string    // keys of the models in the listing before; nil: there was none
+	refused     map[string]time.Time // until when what could not be fetched waits, by its key or digest
+	offline     bool
 }
 
 const (
 	warmPatience = 500 * time.Millisecond // with a listing, at a start with versions in the cache
 	coldPatience = 30 * time.Second       // without, and later; and with a file that does not go on
-	settle       = 3 * time.Second        // how long what changes later must look the same, as in directories
 	refusedFor   = time.Minute
 )
+
+// settle is how long what changes in a copy that may be served must look the same, as in directories.
+var settle = 3 * time.Second // or of a test
 
 // open makes the mirror and brings it up to date. Where the source does not answer, what the cache has is enough.
 func open(ctx context.Context, from string, c Config, dial func(context.Context, address) (Source, error),
@@ -79,35 +81,41 @@ func open(ctx context.Context, from string, c Config, dial func(context.Context,
 		return nil, err
 	}
 	m := &Mirror{
-		address: a, log: c.Log, home: filepath.Join(c.Cache, a.folder()), dial: dial, refused: map[string]time.Time{},
+		address: a, Config: c, home: filepath.Join(c.Cache, a.folder()), dial: dial, refused: map[string]time.Time{},
 	}
 	unlock, err := m.lock(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("the copy of %s cannot be kept: %w; name a directory that can be written to with --cache",
-			m, err)
+	if err == nil {
+		defer unlock()
+		err = m.verify(ctx)
 	}
-	defer unlock()
-	for model, f := range m.there() {
-		if err := m.verify(ctx, model, f); err != nil {
-			return nil, err
-		}
+	if err != nil {
+		return nil, fmt.Errorf("the copy of %s in %s cannot be kept: %w; see that it can be read and written, or name "+
+			"another directory with --cache", m, m.home, err)
 	}
 	if m.pinned() {
 		m.tell(0)
 		return m, nil
 	}
-	patience := coldPatience
-	if m.versions() > 0 {
+	patience, later := coldPatience, m.versions() > 0 // then another process may serve them
+	if later {
 		patience = warmPatience
 	}
-	switch err := m.update(ctx, patience, false); {
+	l, err := m.list(ctx, patience)
+	if err == nil {
+		err = m.update(ctx, l, later)
+	}
+	if errors.Is(err, errUnsettled) {
+		pause(ctx, settle)
+		if l, err = m.list(ctx, patience); err == nil {
+			err = m.update(ctx, l, later)
+		}
+	}
+	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
-	case err == nil:
-	case m.versions() == 0:
-		return nil, fmt.Errorf("%s: %s; its copy, %s, has no version either: see that the source answers and that its SDK "+
-			"finds credentials (docs/how-to/remote-repositories.md), or serve a directory", m, show(err), m.home)
-	default:
+	case err != nil && m.versions() == 0:
+		return nil, fmt.Errorf("%s: %s; its copy, %s, has no version either", m, show(err), m.home)
+	case err != nil && !errors.Is(err, errUnsettled):
 		m.tellOffline(err)
 	}
 	return m, nil
@@ -115,18 +123,27 @@ func open(ctx context.Context, from string, c Config, dial func(context.Context,
 
 // Refresh lists the source again, and has the copy follow. It returns how soon it must be called again; 0: as usual.
 func (m *Mirror) Refresh(ctx context.Context) time.Duration {
-	if m.pinned() {
+	if m.pinned() || time.Now().Before(m.refused[m.digest]) {
 		return 0
 	}
-	unlock, err := m.lock(ctx)
+	before := m.key()
+	l, err := m.list(ctx, coldPatience)
 	if err == nil {
-		defer unlock()
-		err = m.update(ctx, coldPatience, true)
+		var unlock func()
+		if unlock, err = m.lock(ctx); err == nil {
+			defer unlock()
+			if m.key() != before {
+				return settle // another process has followed meanwhile, perhaps a later listing
+			}
+			err = m.update(ctx, l, true)
+		}
 	}
 	switch {
+	case err == nil:
+		m.offline = false
 	case errors.Is(err, errUnsettled):
 		return settle
-	case err != nil && ctx.Err() == nil:
+	case ctx.Err() == nil:
 		m.tellOffline(err)
 	}
 	return 0
@@ -134,20 +151,20 @@ func (m *Mirror) Refresh(ctx context.Context) time.Duration {
 
 func (m *Mirror) tellOffline(err error) {
 	if !m.offline {
-		m.log.Warn("repository does not answer", "event", "repository_offline", "source", m.String(),
-			"digest", m.pin.Digest, "effect", "the copy is served as it is", "cache", m.home,
+		m.Log.Warn("repository cannot be followed", "event", "repository_offline", "source", m.String(),
+			"digest", m.digest, "effect", "the copy is served as it is", "cache", m.home,
 			"versions", m.versions(), "cause", show(err))
 	}
 	m.offline = true
 }
 
 func (m *Mirror) tell(changed int) {
-	m.log.Info("repository copied", "event", "repository_copied", "source", m.String(), "digest", m.pin.Digest,
+	m.Log.Info("repository copied", "event", "repository_copied", "source", m.String(), "digest", m.digest,
 		"cache", m.home, "versions", m.versions(), "changed", changed)
 }
 
 func (m *Mirror) tellFailed(unit string, err error) {
-	m.log.Error("part of the repository not copied", "event", "repository_copy_failed", "source", m.String(),
+	m.Log.Error("part of the repository not copied", "event", "repository_copy_failed", "source", m.String(),
 		"unit", unit, "cause", show(err))
 }
 
@@ -155,62 +172,59 @@ func (m *Mirror) tellFailed(unit string, err error) {
 func (m *Mirror) list(ctx context.Context, patience time.Duration) (Listing, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %v", patience))
 	defer cancel()
-	source, digest, l, done := m.source, m.pin.Digest, Listing{}, make(chan error, 1)
+	source, digest, l, done := m.source, m.digest, Listing{}, make(chan error, 1)
 	go func() {
 		var err error
 		if source == nil {
-			source, err = m.dial(ctx, m.address)
+			source, err = m.dial(context.WithoutCancel(ctx), m.address) // it is kept for later
 		}
 		if err == nil {
 			l, err = source.List(ctx, digest)
 		}
 		done <- err
 	}()
+	var err error
 	select {
-	case err := <-done:
+	case err = <-done:
 		m.source = source
-		return l, because(ctx, err)
 	case <-ctx.Done():
-		return Listing{}, context.Cause(ctx)
 	}
-}
-
-// because adds to an error why its context ended.
-func because(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil {
-		return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+	if err = errors.Join(err, context.Cause(ctx)); err != nil {
+		return Listing{}, fmt.Errorf("%w; see that the source answers and that its SDK finds credentials "+
+			"(docs/REPOSITORIES.md)", err)
 	}
-	return err
+	return l, nil
 }
 
 var errUnsettled = errors.New("still being changed")
 
-// update fetches what is new at the source, and removes what is gone. While the mirror is served (later), only what
+// update fetches what is new in a listing, and removes what is gone. While the copy may be served (later), only what
 // looked the same in two listings is fetched, since writers put the files of a version there one by one. The error is
 // of the source as a whole; faults of units are logged.
-func (m *Mirror) update(ctx context.Context, patience time.Duration, later bool) error {
-	l, err := m.list(ctx, patience)
-	if err == nil && len(l.Archives) > 0 {
-		err = m.unpack(ctx, &l)
+func (m *Mirror) update(ctx context.Context, l Listing, later bool) error {
+	if !later {
+		files, bytes := slices.Concat(l.Objects, l.Archives), int64(0)
+		for _, o := range files {
+			bytes += o.Size
+		}
+		m.Log.Info("repository being copied", "event", "repository_copying", "source", m.String(),
+			"digest", l.Digest, "cache", m.home, "files", len(files), "bytes", bytes)
 	}
-	if err != nil {
+	if err := m.unpack(ctx, &l); err != nil {
 		return err
 	}
 	models, err := m.layout(l.Objects)
-	if err != nil {
+	if err == nil && len(models) == 0 { // it could be another place, or its files could have been moved away for a moment
+		err = errors.New("it holds no model; expected <model>/<version>/model.onnx")
+	}
+	if err == nil && l.Digest != "" {
+		err = m.savePin(l.Digest, keyOf(models))
+	}
+	there, fault := m.there()
+	if err = errors.Join(err, fault); err != nil {
 		return err
 	}
-	if len(models) == 0 { // it could be another place, or its files could have been moved away for a moment
-		return errors.New("it holds no model; expected <model>/<version>/model.onnx")
-	}
-	m.offline = false
-	if l.Digest != "" {
-		if err := m.savePin(pin{l.Digest, keyOf(models)}); err != nil {
-			return err
-		}
-	}
-	there, seen := m.there(), map[string]string{}
-	all := maps.Clone(there) // what is gone, too
+	all, seen := maps.Clone(there), map[string]string{} // what is gone, too
 	maps.Copy(all, models)
 	changed, unsettled := 0, false
 	for _, model := range slices.Sorted(maps.Keys(all)) {
@@ -219,7 +233,7 @@ func (m *Mirror) update(ctx context.Context, patience time.Duration, later bool)
 		switch {
 		case want.key() == before.key():
 			continue
-		case later && seen[model] != m.seen[model]:
+		case later && l.Digest == "" && seen[model] != m.seen[model]:
 			unsettled = true
 			continue
 		}
@@ -233,10 +247,10 @@ func (m *Mirror) update(ctx context.Context, patience time.Duration, later bool)
 			changed++
 		}
 	}
-	m.seen = seen
-	if changed > 0 || !later {
+	if changed > 0 || m.seen == nil {
 		m.tell(changed)
 	}
+	m.seen = seen
 	switch {
 	case unsettled:
 		return errUnsettled
@@ -246,42 +260,37 @@ func (m *Mirror) update(ctx context.Context, patience time.Duration, later bool)
 	return nil
 }
 
+func (m *Mirror) refuse(key string) { m.refused[key] = time.Now().Add(refusedFor) }
+
 // unpack adds to a listing what is in its archives.
 func (m *Mirror) unpack(ctx context.Context, l *Listing) error {
+	if len(l.Archives) == 0 {
+		return nil
+	}
 	if time.Now().Before(m.refused[l.Digest]) {
 		return errors.New("its layers could not be used a moment ago")
 	}
-	m.refused[l.Digest] = time.Now().Add(refusedFor)
+	m.refuse(l.Digest)
 	folder, err := m.newFolder()
 	if err != nil {
 		return err
 	}
-	for _, archive := range l.Archives {
-		packed := filepath.Join(folder, "packed")
-		if err := m.copy(ctx, &archive, packed); err != nil {
-			return fmt.Errorf("layer %s: %w", archive.At, err)
-		}
-		inside, err := l.Unpack(packed, filepath.Join(folder, "unpacked"))
-		if err = errors.Join(err, os.Remove(packed)); err != nil {
-			return fmt.Errorf("layer %s: %w", archive.At, err)
-		}
-		for _, o := range inside {
-			o.Mark = archive.Mark
-			l.Objects = append(l.Objects, o)
-		}
-	}
-	delete(m.refused, l.Digest)
-	return nil
+	return patiently(ctx, func(ctx context.Context, reads func(io.Reader) io.Reader) error {
+		inside, err := l.Unpack(ctx, reads, folder)
+		l.Objects = append(l.Objects, inside...)
+		return err
+	})
 }
 
 // follow brings one model up to date, in one step when all of it is there, and returns what it is then. A version that
-// cannot be had stays as it was; for a fault of the settings the whole model does.
+// cannot be had stays as it was, and with it what is gone at the source; for a fault of the settings the whole model
+// does.
 func (m *Mirror) follow(ctx context.Context, model string, want, before files) (files, error) {
 	folder, err := m.newFolder()
 	if err != nil {
 		return before, err
 	}
-	next, units, had := files{}, want.units(), before.units()
+	next, units, had, gone := files{}, want.units(), before.units(), true
 	for _, name := range slices.Backward(slices.Sorted(maps.Keys(units))) { // numbers, the versions, come late
 		unit, key := units[name], model+units[name].key()
 		same, wait := unit.key() == had[name].key(), time.Now().Before(m.refused[key])
@@ -292,7 +301,7 @@ func (m *Mirror) follow(ctx context.Context, model string, want, before files) (
 			return before, ctx.Err()
 		}
 		if err != nil {
-			m.refused[key] = time.Now().Add(refusedFor)
+			m.refuse(key)
 			m.tellFailed(model+"/"+name, err)
 			wait, err = true, os.RemoveAll(filepath.Join(folder, name))
 		}
@@ -300,14 +309,24 @@ func (m *Mirror) follow(ctx context.Context, model string, want, before files) (
 			return before, err
 		}
 		if same || wait {
-			unit = had[name]
+			unit, gone = had[name], gone && !wait
 		}
 		maps.Copy(next, unit)
+	}
+	for at, o := range before {
+		if units[unitOf(at)] == nil && !gone {
+			next[at] = o
+		}
 	}
 	if next.key() == before.key() {
 		return before, nil
 	}
-	return next, m.place(model, folder, next)
+	if err = m.place(model, folder, next); err != nil {
+		for _, unit := range units {
+			m.refuse(model + unit.key())
+		}
+	}
+	return next, err
 }
 
 func (m *Mirror) fetch(ctx context.Context, folder string, unit files) error {

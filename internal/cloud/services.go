@@ -9,20 +9,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
+	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/partial"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"gocloud.dev/blob"
@@ -69,18 +69,15 @@ func (b bucket) List(ctx context.Context, _ string) (l Listing, err error) {
 		if err != nil {
 			return l, err
 		}
-		o := Object{
-			Path: file.Key, At: file.Key, Size: file.Size, MD5: file.MD5,
-			Mark: fmt.Sprintf("%d %x", file.ModTime.UnixNano(), file.MD5),
-		}
-		if inS3 := (types.Object{}); file.As(&inS3) {
-			o.Mark = aws.ToString(inS3.ETag)
-		}
+		o := Object{Path: file.Key, At: file.Key, Size: file.Size, Mark: mark(file.ModTime, file.MD5), MD5: file.MD5}
 		if o.Path != "" { // the prefix itself, as consoles make it
 			l.Objects = append(l.Objects, o)
 		}
 	}
 }
+
+// mark is of seconds, since answers have no more.
+func mark(t time.Time, md5 []byte) string { return fmt.Sprintf("%d %x", t.Unix(), md5) }
 
 // Open opens a file. S3 declares the MD5 by the ETag, but not of what it keeps encrypted with keys of others.
 func (b bucket) Open(ctx context.Context, o *Object) (io.ReadCloser, error) {
@@ -88,10 +85,10 @@ func (b bucket) Open(ctx context.Context, o *Object) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
+	if now := mark(file.ModTime(), o.MD5); now > o.Mark {
+		return nil, errors.Join(errors.New("it was written after it was listed: it changes"), file.Close())
+	}
 	if inS3 := (s3.GetObjectOutput{}); file.As(&inS3) {
-		if etag := aws.ToString(inS3.ETag); etag != o.Mark {
-			return nil, errors.Join(fmt.Errorf("it has the ETag %s, and %s was listed: it changes", etag, o.Mark), file.Close())
-		}
 		if inS3.SSECustomerAlgorithm != nil || inS3.StorageClass == types.StorageClassExpressOnezone ||
 			inS3.ServerSideEncryption != "" && inS3.ServerSideEncryption != types.ServerSideEncryptionAes256 {
 			o.MD5 = nil
@@ -110,20 +107,21 @@ type artifact struct {
 const (
 	modelPack = "application/vnd.cncf.model." // begins the media types of ModelPack
 	filePath  = "org.cncf.model.filepath"     // annotates a layer with the path of its file
-	maxFiles  = 100_000
+	fileCost  = 4096                          // bytes that a file takes besides its content
 )
 
 func newArtifact(a address, most int64) (Source, error) {
 	var options []name.Option
-	switch a.RawQuery {
-	case "":
-	case "insecure=true":
+	if a.RawQuery == "insecure=true" {
 		options = append(options, name.Insecure)
-	default:
+	} else if a.RawQuery != "" {
 		return nil, errors.New("oci:// has no parameters but insecure=true")
 	}
 	reference, err := name.ParseReference(a.Host+a.Path, options...)
-	return artifact{reference, cmp.Or(most, 2<<30)}, err
+	if err != nil {
+		return nil, err
+	}
+	return artifact{reference, cmp.Or(most, 2<<30)}, nil
 }
 
 func options(ctx context.Context) []remote.Option {
@@ -166,8 +164,9 @@ func (r artifact) List(ctx context.Context, digest string) (l Listing, err error
 			l.Archives = append(l.Archives, o)
 		}
 	}
-	slices.Reverse(l.Archives) // what the upper ones have counts
-	l.Unpack = (&unpacking{below: below, left: r.most, most: r.most, covered: map[string]bool{}}).unpack
+	l.Unpack = func(ctx context.Context, reads func(io.Reader) io.Reader, into string) ([]Object, error) {
+		return r.unpack(ctx, reads, &l, below, into)
+	}
 	return l, nil
 }
 
@@ -183,71 +182,79 @@ func (r artifact) Open(ctx context.Context, o *Object) (io.ReadCloser, error) {
 	return layer.Compressed()
 }
 
-// unpacking is a state of the layers that were unpacked, from the uppermost on.
-type unpacking struct {
-	below      string
-	left, most int64 // bytes
-	files      int
-	covered    map[string]bool // paths that do not count in layers below, with all below them
-}
-
-// packed is a layer that was copied to a file.
+// packed is a layer that is read once.
 type packed struct {
-	v1.Layer
-	file string
+	partial.CompressedLayer
+	io.Reader
 }
 
-// Compressed opens the file.
-func (p packed) Compressed() (io.ReadCloser, error) { return os.Open(p.file) }
+func (p packed) Compressed() (io.ReadCloser, error) { return io.NopCloser(p), nil }
 
-// unpack takes the files of an archive that lie in the folder of models, if no layer above has them.
-func (u *unpacking) unpack(file, into string) (found []Object, err error) {
-	layer, err := partial.CompressedToLayer(packed{file: file})
-	if err != nil {
-		return nil, err
+// flat is an image of layers.
+type flat struct {
+	v1.Image
+	layers []v1.Layer
+}
+
+func (f *flat) Layers() ([]v1.Layer, error) { return f.layers, nil }
+
+// unpack takes the files of the archives that lie in the folder of models, as the upper layers leave them.
+func (r artifact) unpack(ctx context.Context, reads func(io.Reader) io.Reader, l *Listing, below, into string,
+) (found []Object, err error) {
+	var image flat
+	var last io.Reader
+	for _, o := range l.Archives {
+		var body, all io.Reader
+		all = reads(reading(func(p []byte) (n int, err error) {
+			if body == nil {
+				last = all
+				body, err = r.Open(ctx, &o)
+			}
+			if err == nil {
+				n, err = body.Read(p)
+			}
+			return n, err
+		}))
+		layer, err := partial.CompressedToLayer(packed{Reader: all})
+		if err != nil {
+			return nil, err
+		}
+		image.layers = append(image.layers, layer)
 	}
-	content, err := layer.Uncompressed()
-	if err != nil {
-		return nil, err
-	}
+	content, left := mutate.Extract(&image), r.most
 	defer content.Close()
-	covers := map[string]bool{}
-	for archive := tar.NewReader(content); ; {
+	checked := reading(func(p []byte) (int, error) {
+		n, err := content.Read(p)
+		if err != nil && !errors.Is(err, io.EOF) && last != nil { // its digest says more
+			_, wrong := io.Copy(io.Discard, last)
+			err = errors.Join(wrong, err)
+		}
+		return n, err
+	})
+	for archive := tar.NewReader(checked); ; {
 		h, err := archive.Next()
 		if errors.Is(err, io.EOF) {
-			maps.Copy(u.covered, covers)
-			return found, nil
+			_, err = io.Copy(io.Discard, checked) // after a fault there is an end, too, and then the fault
+			return found, err
 		}
 		if err != nil {
 			return nil, err
 		}
-		full := path.Join("/", h.Name) //nolint:gosec // see below
-		at := strings.TrimPrefix(full, u.below)
-		hides, isMark := strings.CutPrefix(path.Base(full), ".wh.") // a layer's mark that something below it is gone
-		switch u.files++; {
-		case slices.Contains(strings.Split(h.Name, "/"), ".."):
-			return nil, fmt.Errorf("%q leads out of the archive; build it without such paths", h.Name)
-		case isMark:
-			covers[path.Join(path.Dir(full), strings.TrimPrefix(hides, ".wh..opq"))] = true
-			continue
-		case at == full || h.Typeflag == tar.TypeDir || h.Typeflag == tar.TypeXGlobalHeader || u.has(full):
+		at, counts := strings.CutPrefix(path.Join("/", h.Name), below) //nolint:gosec // it leads nowhere else
+		switch {
+		case !counts || h.Typeflag == tar.TypeDir || h.Typeflag == tar.TypeXGlobalHeader:
 			continue
 		case h.Typeflag != tar.TypeReg:
 			return nil, fmt.Errorf("%q is a link or a device; build the archive with the file itself in its place", h.Name)
-		case u.left < h.Size || u.files > maxFiles:
-			return nil, fmt.Errorf("it unpacks to more than %d bytes, or %d files; if it is meant to, raise --max-upload-bytes",
-				u.most, maxFiles)
+		case h.Size > left-fileCost:
+			return nil, fmt.Errorf("it unpacks to more than %d bytes; if it is meant to, raise --max-upload-bytes", r.most)
 		}
-		o := Object{Path: at, At: filepath.Join(into, at), Size: h.Size}
-		if _, err := create(o.At, archive); err != nil {
+		o := Object{Path: at, At: filepath.Join(into, at), Size: h.Size, Mark: l.Digest}
+		if _, err := create(o.At, archive); errors.Is(err, fs.ErrExist) {
+			continue // an upper layer has it, by another name such as with a slash before it
+		} else if err != nil {
 			return nil, err
 		}
-		u.left -= h.Size
-		covers[full], found = true, append(found, o)
+		left, found = left-h.Size-fileCost, append(found, o)
 	}
-}
-
-// has reports whether a layer above covers a path.
-func (u *unpacking) has(at string) bool {
-	return u.covered[at] || at != "/" && u.has(path.Dir(at))
 }

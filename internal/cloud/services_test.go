@@ -12,6 +12,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -230,7 +231,7 @@ func TestRegistry(t *testing.T) {
 		}, want: map[string]string{"walker/1/model.onnx": "raw", "walker/1/w/a.bin": "weights", "walker/model.yaml": "a: 1"}},
 		"up": {layers: []mutate.Addendum{
 			layer(tarOf(t, "models/../../x", "y"), types.OCIUncompressedLayer, ""),
-		}, fault: "leads out"},
+		}, fault: "unsafe tar path"},
 		"link": {layers: []mutate.Addendum{
 			layer(tarOf(t, "models/m/1/model.onnx", "->/etc/passwd"), types.OCIUncompressedLayer, ""),
 		}, fault: "link or a device"},
@@ -253,6 +254,12 @@ func TestRegistry(t *testing.T) {
 			continue
 		}
 		before := s.calls
+		if err := os.Mkdir(m.Dir()+"/foreign", 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if m.Refresh(t.Context()); s.calls != before {
+			t.Errorf("%s: with a folder of others, %d calls", what, s.calls-before)
+		}
 		if m, log, err = mirrored(t, cache, from); err != nil || s.calls != before ||
 			!maps.Equal(content(t, m.Dir()), c.want) || !strings.Contains(log, `"digest":"sha256:`) {
 			t.Errorf("%s: the second start: %v, %d calls\n%s", what, err, s.calls-before, log)
@@ -274,12 +281,18 @@ func TestRegistry(t *testing.T) {
 		}
 	}
 	bomb := gzipped(t, tarOf(t, "models/m/1/model.onnx", strings.Repeat("0", 3000)))
-	from := s.push(t, "bomb", "", layer(bomb, types.OCILayer, ""))
-	var log bytes.Buffer
-	config := Config{Cache: t.TempDir(), Most: 2000, Log: slog.New(slog.NewJSONHandler(&log, nil))}
-	_, err := Open(t.Context(), from, config)
-	if err == nil || !strings.Contains(err.Error(), "--max-upload-bytes") {
-		t.Errorf("%v\n%s", err, &log)
+	var many []string
+	for i := range 9 {
+		many = append(many, fmt.Sprintf("models/m/1/%d", i), "")
+	}
+	for tag, bomb := range map[string][]byte{"bomb": bomb, "many": tarOf(t, many...)} {
+		from := s.push(t, tag, "", layer(bomb, types.OCILayer, ""))
+		var log bytes.Buffer
+		config := Config{Cache: t.TempDir(), Most: 7000, Log: slog.New(slog.NewJSONHandler(&log, nil))}
+		_, err := Open(t.Context(), from, config)
+		if err == nil || !strings.Contains(err.Error(), "--max-upload-bytes") {
+			t.Errorf("%s: %v\n%s", tag, err, &log)
+		}
 	}
 }
 
