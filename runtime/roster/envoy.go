@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 )
 
@@ -24,14 +25,23 @@ func (t *Table) Envoy(address string) (string, error) {
 		if at == "" {
 			at = strings.ReplaceAll(address, "NAME", replica.Name)
 		}
-		host, port, err := net.SplitHostPort(at)
-		if err != nil || host == "" || port == "" {
+		host, port, err := splitAddress(at)
+		if err != nil || host == "" {
 			return "", fmt.Errorf("replica %s: expected an address such as NAME.weft:9000, found %q", replica.Name, at)
 		}
-		fmt.Fprintf(&b, "      - endpoint: {address: {socket_address: {address: %q, port_value: %s}}}\n", host, port)
+		fmt.Fprintf(&b, "      - endpoint: {address: {socket_address: {address: %q, port_value: %d}}}\n", host, port)
 		fmt.Fprintf(&b, "        metadata: {filter_metadata: {envoy.lb: {model: %s}}}\n", list(t.ModelsOf(r)))
 	}
 	return b.String(), nil
+}
+
+// splitAddress reads HOST:PORT.
+func splitAddress(address string) (host string, port uint64, err error) {
+	host, text, err := net.SplitHostPort(address)
+	if err == nil {
+		port, err = strconv.ParseUint(text, 10, 16)
+	}
+	return host, port, err
 }
 
 // List returns the models of each replica, as YAML.

@@ -1,8 +1,8 @@
 package roster
 
 import (
+	"cmp"
 	"fmt"
-	"net"
 	"os"
 	"regexp"
 	"strings"
@@ -67,7 +67,7 @@ func (f *file) check() (faults config.Faults) {
 		}
 		seen[r.Name] = true
 		config.Between(&faults, key+".memory", r.Memory, 0, 1<<50)
-		if _, port, err := net.SplitHostPort(r.Address); r.Address != "" && (err != nil || port == "") {
+		if _, _, err := splitAddress(r.Address); r.Address != "" && err != nil {
 			faults.Addf(key+".address", "expected HOST:PORT, such as 10.0.0.7:9000, found %q", r.Address)
 		}
 	}
@@ -76,11 +76,7 @@ func (f *file) check() (faults config.Faults) {
 
 func (f *file) read(memory int64) (all []Replica) {
 	for _, r := range f.Replicas {
-		if r.Memory > 0 {
-			all = append(all, Replica{Name: r.Name, Address: r.Address, Memory: int64(r.Memory)})
-		} else {
-			all = append(all, Replica{Name: r.Name, Address: r.Address, Memory: memory})
-		}
+		all = append(all, Replica{Name: r.Name, Address: r.Address, Memory: cmp.Or(int64(r.Memory), memory)})
 	}
 	return all
 }

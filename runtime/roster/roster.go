@@ -55,11 +55,11 @@ func Place(replicas []Replica, models []Model) *Table {
 		t.Models = append(t.Models, Placed{Model: m})
 	}
 	slices.SortFunc(t.Models, func(a, b Placed) int { return cmp.Compare(a.Name, b.Name) })
-	byName, most := map[string]*Placed{}, 0
+	byName, prefers, most := map[string]*Placed{}, map[string][]int{}, 0
 	order := make([]*Placed, len(t.Models))
 	for i := range t.Models {
 		m := &t.Models[i]
-		order[i], byName[m.Name], most = m, m, max(most, m.Copies)
+		order[i], byName[m.Name], prefers[m.Name], most = m, m, t.order(m.Name), max(most, m.Copies)
 	}
 	for round := 1; round <= min(most, len(replicas)); round++ {
 		slices.SortStableFunc(order, func(a, b *Placed) int {
@@ -71,16 +71,16 @@ func Place(replicas []Replica, models []Model) *Table {
 		})
 		for _, m := range order {
 			if round <= m.Copies && len(m.On) < round {
-				t.add(m, byName)
+				t.add(m, prefers[m.Name], byName)
 			}
 		}
 	}
 	return t
 }
 
-// add puts a copy of a model, and of what it needs, on the first replica of its order that has room.
-func (t *Table) add(m *Placed, byName map[string]*Placed) {
-	for _, r := range t.order(m.Name) {
+// add puts a copy of a model, and of what it needs, on the first replica that has room.
+func (t *Table) add(m *Placed, prefers []int, byName map[string]*Placed) {
+	for _, r := range prefers {
 		if slices.Contains(m.On, r) {
 			continue
 		}

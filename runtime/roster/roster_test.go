@@ -135,6 +135,8 @@ func TestRead(t *testing.T) {
 		{write("replicas: []"), nil, "expected 1 to 1000"},
 		{write("replicas: [{name: a, memroy: 1KiB}]"), nil, "memroy"},
 		{write("replicas: [{name: a, address: here}]"), nil, "expected HOST:PORT"},
+		{write("replicas: [{name: a, address: \"here:grpc\"}]"), nil, "expected HOST:PORT"},
+		{write("replicas: [{name: a, address: \"here:65536\"}]"), nil, "expected HOST:PORT"},
 	} {
 		got, err := Read(c.from, 7)
 		if c.says == "" && (err != nil || !reflect.DeepEqual(got, c.want)) {
