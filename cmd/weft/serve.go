@@ -60,7 +60,8 @@ type placeCommand struct {
 
 // Run prints the tables. The exit status is 1 if a model has too few copies, or something cannot be read.
 func (c *placeCommand) Run(s streams) error {
-	return app.Place(&c.Settings, app.Placing{Envoy: c.Envoy, Address: c.Address, List: c.List}, s.out)
+	c.OpenMirror = openMirror
+	return app.Place(&c.Settings, app.Placing{Envoy: c.Envoy, Address: c.Address, List: c.List}, s.out, s.err)
 }
 
 // checkCommand is `weft check`.

@@ -2,9 +2,11 @@ package app
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,8 +24,8 @@ type Placing struct {
 }
 
 // Place prints which replica of the roster has which models, as each server computes it by itself. The error says which
-// models are on no replica, or on too few.
-func Place(s *Settings, how Placing, out io.Writer) error {
+// models are on no replica, or on too few. The log goes to errs.
+func Place(s *Settings, how Placing, out, errs io.Writer) error {
 	if err := s.Check(); err != nil {
 		return err
 	}
@@ -39,6 +41,9 @@ func Place(s *Settings, how Placing, out io.Writer) error {
 	defer s.unstage()
 	d, err := newDivision(&s.Server, false)
 	if err != nil {
+		return err
+	}
+	if err := s.copyRemote(context.Background(), newLogger(errs, s, new(slog.LevelVar))); err != nil {
 		return err
 	}
 	undivided := *s
@@ -58,7 +63,10 @@ func Place(s *Settings, how Placing, out io.Writer) error {
 			faults = append(faults, fmt.Errorf("model %q is on %d replicas of %d: %s", m.Name, len(m.On), m.Copies, why))
 		}
 	}
-	if how.Envoy != "" {
+	if how.Envoy != "" && l.Err() != nil {
+		faults = append(faults, fmt.Errorf("--envoy: %s is left as it is, since what cannot be read cannot be placed; mend "+
+			"the repository first", how.Envoy))
+	} else if how.Envoy != "" {
 		text, err := t.Envoy(how.Address)
 		if err != nil {
 			return fmt.Errorf("--address: %w", err)

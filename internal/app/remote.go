@@ -69,8 +69,8 @@ func (s *Settings) local(repositories []string) []string {
 
 var errSealElsewhere = errors.New("only directories can be sealed: seal the directory that is copied to there")
 
-// mirrorPart has mirrors follow their sources at an interval (0: never), and whenever ask has a new one, which it
-// passes on when they did.
+// mirrorPart has mirrors follow their sources at an interval (0: never), and whenever ask has a new one. Each time it
+// passes the interval on when they did, since the watch may look by itself at other times, or never.
 func mirrorPart(mirrors map[string]Mirror, interval time.Duration, ask <-chan time.Duration, on chan<- time.Duration,
 ) lifecycle.Part {
 	return untilStopped("mirrors of repositories", func(ctx context.Context) error {
@@ -79,13 +79,11 @@ func mirrorPart(mirrors map[string]Mirror, interval time.Duration, ask <-chan ti
 			if wait > 0 {
 				due = time.After(wait)
 			}
-			told := on
 			select {
 			case <-ctx.Done():
 				return nil
 			case interval = <-ask:
 			case <-due:
-				told = nil
 			}
 			wait = interval
 			for _, m := range mirrors {
@@ -93,11 +91,9 @@ func mirrorPart(mirrors map[string]Mirror, interval time.Duration, ask <-chan ti
 					wait = soon
 				}
 			}
-			if told != nil {
-				select {
-				case told <- interval:
-				case <-ctx.Done():
-				}
+			select {
+			case on <- interval:
+			case <-ctx.Done():
 			}
 		}
 	})

@@ -29,7 +29,7 @@ type Listing struct {
 	Objects []Object
 	// Digest names a state that never changes; "": the source can change.
 	Digest string
-	// Archives have more files. Unpack writes them to a folder, and returns those that count, which Open opens, too. It
+	// Archives have more files. Unpack writes to a folder what counts of them, and returns it; Open opens it, too. It
 	// has what it reads of the source pass through a function, which has its context end when nothing comes.
 	Archives []Object
 	Unpack   func(ctx context.Context, reads func(io.Reader) io.Reader, into string) ([]Object, error)
