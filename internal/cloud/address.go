@@ -60,25 +60,24 @@ var besideModel = []string{"model.yaml", "config.pbtxt", "warmup"}
 
 var (
 	versionNumber = regexp.MustCompile(`^[1-9][0-9]{0,18}$`)
-	bareModel     = regexp.MustCompile(`^model\.onnx$`)
-	ofOneModel    = regexp.MustCompile(`^[1-9][0-9]{0,18}/(model\.onnx|pipeline\.yaml)$`)
-	ofRepository  = regexp.MustCompile(`^[^/.][^/]*/[1-9][0-9]{0,18}/(model\.onnx|pipeline\.yaml)$`)
+	ofModel       = regexp.MustCompile(`^(([^/.][^/]*/)?[1-9][0-9]{0,18}/(model\.onnx|pipeline\.yaml)|model\.onnx)$`)
 )
 
 // layout groups objects by their models. A source that is one model becomes a repository of it.
 func (a address) layout(objects []Object) (map[string]files, error) {
-	first := func(like *regexp.Regexp) string {
-		if i := slices.IndexFunc(objects, func(o Object) bool { return like.MatchString(o.Path) }); i >= 0 {
-			return objects[i].Path
+	like := "" // where a model is
+	for _, o := range objects {
+		if !ofModel.MatchString(o.Path) {
+			continue
 		}
-		return ""
+		if like != "" && strings.Count(o.Path, "/") != strings.Count(like, "/") {
+			return nil, fmt.Errorf("%s has %q and %q: one is of a repository, whose folders are the names of its models, and "+
+				"one of a model by itself; remove what does not belong there", a, like, o.Path)
+		}
+		like = o.Path
 	}
-	bare, one, many := first(bareModel), first(ofOneModel), first(ofRepository)
-	if one = cmp.Or(bare, one); one != "" && many != "" {
-		return nil, fmt.Errorf("%s has %q, as one model has it, and %q, as a repository of several has it; remove the one "+
-			"that does not belong there", a, one, many)
-	}
-	if a.name != "" && one == "" {
+	bare, one := like == "model.onnx", like != "" && strings.Count(like, "/") < 2
+	if a.name != "" && !one {
 		return nil, fmt.Errorf("--name %s: %s is a repository, whose folders are the names of its models; expected one "+
 			"model, with model.onnx or 1/model.onnx", a.name, a)
 	}
@@ -89,10 +88,10 @@ func (a address) layout(objects []Object) (map[string]files, error) {
 			return nil, fmt.Errorf("%s: %q cannot be the path of a file in a repository; rename or remove it", a, o.Path)
 		}
 		elements := strings.Split(at, "/")
-		if bare != "" && !slices.Contains(besideModel, elements[0]) {
+		if bare && !slices.Contains(besideModel, elements[0]) {
 			elements = slices.Insert(elements, 0, "1")
 		}
-		if one != "" {
+		if one {
 			elements = slices.Insert(elements, 0, a.model())
 		}
 		if isFolder || len(elements) == 1 || slices.ContainsFunc(elements, hidden) {

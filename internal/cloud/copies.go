@@ -69,9 +69,9 @@ func (m *Mirror) newFolder() (string, error) {
 	return os.MkdirTemp(filepath.Join(m.Dir(), copiesDir), "")
 }
 
-// there lists the models of the copy; one without files is none of ours.
-func (m *Mirror) there() (map[string]files, error) {
-	models := map[string]files{}
+// there lists the models of the copy, and the folders that are used. A model without files is none of ours.
+func (m *Mirror) there() (models map[string]files, used map[string]bool, err error) {
+	models, used = map[string]files{}, map[string]bool{}
 	entries, err := os.ReadDir(m.Dir())
 	for _, e := range entries {
 		if hidden(e.Name()) {
@@ -82,20 +82,18 @@ func (m *Mirror) there() (map[string]files, error) {
 		if path.Dir(to) == copiesDir {
 			text, fault = os.ReadFile(filepath.Join(m.Dir(), to, listFile))
 		}
-		if json.Unmarshal(text, &f) != nil {
-			f = nil
-		}
 		if fault != nil && !errors.Is(fault, fs.ErrNotExist) && !errors.Is(fault, syscall.EINVAL) { // no link
-			return nil, fault
+			err = errors.Join(err, fault)
 		}
-		models[e.Name()] = f
+		_ = json.Unmarshal(text, &f) // else there are no files
+		models[e.Name()], used[path.Base(to)] = f, true
 	}
-	return models, err
+	return models, used, err
 }
 
 // key is that of all that is there.
 func (m *Mirror) key() string {
-	there, _ := m.there() // who acts on it asks again, and hears of the error
+	there, _, _ := m.there() // who acts on it asks again, and hears of the error
 	return keyOf(there)
 }
 
@@ -125,11 +123,12 @@ func (m *Mirror) lock(ctx context.Context) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	for waits := false; errors.Is(syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), syscall.EWOULDBLOCK); {
-		if !waits { // other errors: the file system knows no locks
+	const try = syscall.LOCK_EX | syscall.LOCK_NB
+	for i := 0; errors.Is(syscall.Flock(int(file.Fd()), try), syscall.EWOULDBLOCK); i++ {
+		if i == 0 { // other errors: the file system knows no locks
 			m.Log.Info("copy of the repository locked", "event", "repository_locked", "source", m.String(), "cache", m.home)
 		}
-		if waits = true; !pause(ctx, 50*time.Millisecond) {
+		if pause(ctx, 50*time.Millisecond); ctx.Err() != nil {
 			return nil, errors.Join(context.Cause(ctx), file.Close())
 		}
 	}
@@ -142,32 +141,18 @@ func (m *Mirror) lock(ctx context.Context) (unlock func(), err error) {
 	}, nil
 }
 
-// pause reports whether ctx has not ended by then.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
+func pause(ctx context.Context, d time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	<-ctx.Done()
 }
 
 // sweep removes the folders that no link leads to, such as of a process that was killed.
 func (m *Mirror) sweep() {
-	there, err := m.there()
-	used := map[string]bool{}
-	for model, f := range there {
-		if f != nil {
-			to, fault := os.Readlink(filepath.Join(m.Dir(), model))
-			used[path.Base(to)], err = true, errors.Join(err, fault)
-		}
-	}
-	if err != nil {
-		return // it cannot be told what is used
-	}
+	_, used, err := m.there()
 	entries, _ := os.ReadDir(filepath.Join(m.Dir(), copiesDir))
 	for _, e := range entries {
-		if !used[e.Name()] {
+		if err == nil && !used[e.Name()] {
 			_ = os.RemoveAll(filepath.Join(m.Dir(), copiesDir, e.Name())) // the next one tries again
 		}
 	}
@@ -187,10 +172,8 @@ func (m *Mirror) place(model, folder string, f files) error {
 		}
 	}
 	text, fault := json.MarshalIndent(f, "", " ")
-	if err = errors.Join(err, fault); err == nil {
-		_, err = create(filepath.Join(folder, listFile), bytes.NewReader(text))
-	}
-	if err = errors.Join(err, os.Chmod(folder, 0o755)); err == nil {
+	_, wrong := create(filepath.Join(folder, listFile), bytes.NewReader(text))
+	if err = errors.Join(err, fault, wrong, os.Chmod(folder, 0o755)); err == nil {
 		err = filepath.WalkDir(folder, func(at string, e fs.DirEntry, err error) error {
 			if err != nil || !e.IsDir() {
 				return err
@@ -208,7 +191,12 @@ func (m *Mirror) place(model, folder string, f files) error {
 // verify compares the copy with its digests, byte by byte, and takes out of it what differs: that is fetched again if
 // the source answers. A model whose settings differ goes: it would be served with others. What cannot be read stays.
 func (m *Mirror) verify(ctx context.Context) error {
-	there, err := m.there()
+	unlock, err := m.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	there, _, err := m.there()
 	for model, want := range there {
 		if err == nil {
 			err = m.verifyModel(ctx, model, want)
@@ -218,11 +206,10 @@ func (m *Mirror) verify(ctx context.Context) error {
 }
 
 func (m *Mirror) verifyModel(ctx context.Context, model string, want files) error {
-	next, got := maps.Clone(want), map[string]string{}
+	next, got, dir := maps.Clone(want), map[string]string{}, filepath.Join(m.Dir(), model)
 	for at := range want {
 		got[at] = "none, it is missing"
 	}
-	dir := filepath.Join(m.Dir(), model)
 	err := fs.WalkDir(os.DirFS(dir), ".", func(at string, e fs.DirEntry, err error) error {
 		if want == nil {
 			got[at] = "none, it was not copied here"
@@ -233,15 +220,11 @@ func (m *Mirror) verifyModel(ctx context.Context, model string, want files) erro
 		}
 		return errors.Join(err, ctx.Err())
 	})
-	if err != nil {
+	maps.DeleteFunc(got, func(at, sum string) bool { return sum == want[at].SHA256 })
+	if err != nil || len(got) == 0 {
 		return err
 	}
-	sound := true
 	for at, sum := range got {
-		if sum == want[at].SHA256 {
-			continue
-		}
-		sound = false
 		m.Log.Error("copy of the repository damaged", "event", "repository_copy_damaged", "source", m.String(),
 			"unit", model+"/"+unitOf(at), "effect", "it is not served unless it can be fetched again",
 			"cause", fmt.Sprintf("%s has the SHA-256 %q, and %q was copied", at, sum, want[at].SHA256))
@@ -249,14 +232,11 @@ func (m *Mirror) verifyModel(ctx context.Context, model string, want files) erro
 			return unitOf(other) == unitOf(at) || !versionNumber.MatchString(unitOf(at))
 		})
 	}
-	if sound {
-		return nil
-	}
 	folder, err := m.newFolder()
-	if err == nil {
-		err = m.place(model, folder, next)
+	if err != nil {
+		return err
 	}
-	return err
+	return m.place(model, folder, next)
 }
 
 // digest returns the SHA-256 of a file.
@@ -274,49 +254,35 @@ func digest(name string, e fs.DirEntry) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), err
 }
 
-// patiently calls do with a context that ends when nothing comes for a while of what do reads through a function.
-func patiently(ctx context.Context, do func(context.Context, func(io.Reader) io.Reader) error) error {
+// copy copies a file to the disk, compares it with what the source declares, and notes its SHA-256.
+func (m *Mirror) copy(ctx context.Context, o *Object, to string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stalled := time.AfterFunc(coldPatience, func() { cancel(fmt.Errorf("nothing came for %v", coldPatience)) })
 	defer stalled.Stop()
-	err := do(ctx, func(from io.Reader) io.Reader {
-		return reading(func(p []byte) (int, error) {
-			stalled.Reset(coldPatience)
-			defer stalled.Stop() // a disk may take its time
-			return from.Read(p)
-		})
-	})
+	from, err := m.source.Open(ctx, o)
 	if err != nil {
-		err = errors.Join(context.Cause(ctx), err)
+		return errors.Join(context.Cause(ctx), err)
 	}
-	return err
-}
-
-// copy copies a file to the disk, compares it with what the source declares, and notes its SHA-256.
-func (m *Mirror) copy(ctx context.Context, o *Object, to string) error {
-	return patiently(ctx, func(ctx context.Context, reads func(io.Reader) io.Reader) error {
-		from, err := m.source.Open(ctx, o)
-		if err != nil {
-			return err
-		}
-		defer from.Close()
-		sha, md := sha256.New(), md5.New() //nolint:gosec // see above
-		n, err := create(to, io.TeeReader(reads(from), io.MultiWriter(sha, md)))
-		declared := o.SHA256
-		o.SHA256 = hex.EncodeToString(sha.Sum(nil))
-		switch {
-		case err != nil:
-			return err
-		case n != o.Size:
-			return fmt.Errorf("it has %d bytes, and %d were listed: it changes, or was cut off", n, o.Size)
-		case declared != "" && declared != o.SHA256:
-			return fmt.Errorf("it has the SHA-256 %s, and the source declares %s", o.SHA256, declared)
-		case len(o.MD5) == md5.Size && !slices.Equal(o.MD5, md.Sum(nil)):
-			return fmt.Errorf("it has the MD5 %x, and the source declares %x", md.Sum(nil), o.MD5)
-		}
-		return nil
-	})
+	defer from.Close()
+	sha, md := sha256.New(), md5.New() //nolint:gosec // see above
+	n, err := create(to, io.TeeReader(reading(func(p []byte) (int, error) {
+		stalled.Reset(coldPatience)
+		return from.Read(p)
+	}), io.MultiWriter(sha, md)))
+	declared := o.SHA256
+	o.SHA256 = hex.EncodeToString(sha.Sum(nil))
+	switch {
+	case err != nil:
+		return errors.Join(context.Cause(ctx), err)
+	case n != o.Size:
+		return fmt.Errorf("it has %d bytes, and %d were listed: it changes, or was cut off", n, o.Size)
+	case declared != "" && declared != o.SHA256:
+		return fmt.Errorf("it has the SHA-256 %s, and the source declares %s", o.SHA256, declared)
+	case len(o.MD5) == md5.Size && !slices.Equal(o.MD5, md.Sum(nil)):
+		return fmt.Errorf("it has the MD5 %x, and the source declares %x", md.Sum(nil), o.MD5)
+	}
+	return nil
 }
 
 // create makes a file, and brings it to the disk.

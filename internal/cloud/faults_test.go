@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -45,36 +46,59 @@ func TestNothingGoesWhileSomethingWaits(t *testing.T) {
 // TestNoFilesLeft: a start that runs out of file descriptors, at whatever step, takes nothing out of the cache.
 func TestNoFilesLeft(t *testing.T) {
 	cache := t.TempDir()
-	if _, log, err := start(t, cache, "oci://reg/repo", &memory{files: two[0], digest: "sha256:1"}); err != nil {
+	first, log, err := start(t, cache, "oci://reg/repo", &memory{files: two[0], digest: "sha256:1"})
+	if err != nil {
 		t.Fatal(err, log)
 	}
 	var before syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
 		t.Fatal(err)
 	}
-	faults := 0
-	for limit := uint64(3); ; limit++ {
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: limit, Max: before.Max}); err != nil {
-			t.Fatal(err)
+	limit := func(n uint64) {
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: n, Max: before.Max}); err != nil {
+			t.Error(err)
 		}
-		m, log, err := start(t, cache, "oci://reg/repo", nil)
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
-			t.Fatal(err)
+	}
+	config := Config{Cache: cache, Log: slog.New(slog.DiscardHandler)}
+	dial := func(context.Context, address) (Source, error) { return nil, syscall.EMFILE }
+	faults := 0
+	try := func(n uint64, step int) (ended bool) {
+		limit(n)
+		_, err := open(&counted{t.Context(), &step, func() { limit(0) }}, "oci://reg/repo", config, dial)
+		limit(before.Cur)
+		if got := content(t, first.Dir()); !maps.Equal(got, two[0]) {
+			t.Fatalf("with %d descriptors, %v: the copy has %v", n, err, got)
 		}
 		if err == nil {
-			if got := content(t, m.Dir()); !maps.Equal(got, two[0]) {
-				t.Errorf("with %d descriptors the copy has %v:\n%s", limit, got, log)
-			}
-			break
+			return true
 		}
-		if !errors.Is(err, syscall.EMFILE) || !strings.Contains(err.Error(), cache) {
-			t.Fatalf("with %d descriptors: %v\n%s", limit, err, log)
+		if !strings.Contains(err.Error(), syscall.EMFILE.Error()) || !strings.Contains(err.Error(), cache) {
+			t.Fatalf("with %d descriptors: %v", n, err)
 		}
 		faults++
+		return false
 	}
-	if faults < 3 {
+	for n := uint64(3); !try(n, -1); n++ {
+	}
+	for step := 1; !try(before.Cur, step); step++ {
+	}
+	if faults < 9 {
 		t.Errorf("%d starts failed", faults)
 	}
+}
+
+// counted calls then when it was asked so many times whether it has ended.
+type counted struct {
+	context.Context //nolint:containedctx // it is one
+	left            *int
+	then            func()
+}
+
+func (c counted) Err() error {
+	if *c.left--; *c.left == 0 {
+		c.then()
+	}
+	return c.Context.Err()
 }
 
 // TestUnreadableList: nothing goes that cannot be told from what was copied.

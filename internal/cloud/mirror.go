@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -29,10 +30,10 @@ type Listing struct {
 	Objects []Object
 	// Digest names a state that never changes; "": the source can change.
 	Digest string
-	// Archives have more files. Unpack writes to a folder what counts of them, and returns it; Open opens it, too. It
-	// has what it reads of the source pass through a function, which has its context end when nothing comes.
+	// Archives have more files. Unpack takes the files 0, 1, ... of a folder, which are copies of them, and writes to
+	// another one what counts, which Open opens.
 	Archives []Object
-	Unpack   func(ctx context.Context, reads func(io.Reader) io.Reader, into string) ([]Object, error)
+	Unpack   func(from, into string) ([]Object, error)
 }
 
 // Source is a repository elsewhere. Its errors may have URLs with secrets: show removes them.
@@ -60,7 +61,7 @@ type Mirror struct {
 	home        string               // of the cache, for this source
 	digest, pin string               // what a tag was resolved to, and the key of all that is there; "": none was
 	seen        map[string]string    // keys of the models in the listing before; nil: there was none
-	refused     map[string]time.Time // until when what could not be fetched waits, by its key or digest
+	refused     map[string]time.Time // until when what failed waits, by the name of a model with its key, or the digest
 	offline     bool
 }
 
@@ -83,12 +84,7 @@ func open(ctx context.Context, from string, c Config, dial func(context.Context,
 	m := &Mirror{
 		address: a, Config: c, home: filepath.Join(c.Cache, a.folder()), dial: dial, refused: map[string]time.Time{},
 	}
-	unlock, err := m.lock(ctx)
-	if err == nil {
-		defer unlock()
-		err = m.verify(ctx)
-	}
-	if err != nil {
+	if err = m.verify(ctx); err != nil {
 		return nil, fmt.Errorf("the copy of %s in %s cannot be kept: %w; see that it can be read and written, or name "+
 			"another directory with --cache", m, m.home, err)
 	}
@@ -96,19 +92,14 @@ func open(ctx context.Context, from string, c Config, dial func(context.Context,
 		m.tell(0)
 		return m, nil
 	}
-	patience, later := coldPatience, m.versions() > 0 // then another process may serve them
-	if later {
+	patience := coldPatience
+	if m.versions() > 0 {
 		patience = warmPatience
 	}
-	l, err := m.list(ctx, patience)
-	if err == nil {
-		err = m.update(ctx, l, later)
-	}
+	err = m.look(ctx, patience, false)
 	if errors.Is(err, errUnsettled) {
 		pause(ctx, settle)
-		if l, err = m.list(ctx, patience); err == nil {
-			err = m.update(ctx, l, later)
-		}
+		err = m.look(ctx, patience, false)
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -123,22 +114,10 @@ func open(ctx context.Context, from string, c Config, dial func(context.Context,
 
 // Refresh lists the source again, and has the copy follow. It returns how soon it must be called again; 0: as usual.
 func (m *Mirror) Refresh(ctx context.Context) time.Duration {
-	if m.pinned() || time.Now().Before(m.refused[m.digest]) {
+	if m.pinned() || m.waits(m.digest) {
 		return 0
 	}
-	before := m.key()
-	l, err := m.list(ctx, coldPatience)
-	if err == nil {
-		var unlock func()
-		if unlock, err = m.lock(ctx); err == nil {
-			defer unlock()
-			if m.key() != before {
-				return settle // another process has followed meanwhile, perhaps a later listing
-			}
-			err = m.update(ctx, l, true)
-		}
-	}
-	switch {
+	switch err := m.look(ctx, coldPatience, true); {
 	case err == nil:
 		m.offline = false
 	case errors.Is(err, errUnsettled):
@@ -198,6 +177,24 @@ func (m *Mirror) list(ctx context.Context, patience time.Duration) (Listing, err
 
 var errUnsettled = errors.New("still being changed")
 
+// look lists the source, and has the copy follow. Other processes that have the copy need not wait for the source.
+func (m *Mirror) look(ctx context.Context, patience time.Duration, later bool) error {
+	before := m.key()
+	l, err := m.list(ctx, patience)
+	if err != nil {
+		return err
+	}
+	unlock, err := m.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if m.key() != before {
+		return errUnsettled // another process has followed meanwhile, perhaps a later listing
+	}
+	return m.update(ctx, l, later || m.versions() > 0)
+}
+
 // update fetches what is new in a listing, and removes what is gone. While the copy may be served (later), only what
 // looked the same in two listings is fetched, since writers put the files of a version there one by one. The error is
 // of the source as a whole; faults of units are logged.
@@ -220,7 +217,7 @@ func (m *Mirror) update(ctx context.Context, l Listing, later bool) error {
 	if err == nil && l.Digest != "" {
 		err = m.savePin(l.Digest, keyOf(models))
 	}
-	there, fault := m.there()
+	there, _, fault := m.there()
 	if err = errors.Join(err, fault); err != nil {
 		return err
 	}
@@ -230,31 +227,31 @@ func (m *Mirror) update(ctx context.Context, l Listing, later bool) error {
 	for _, model := range slices.Sorted(maps.Keys(all)) {
 		want, before := models[model], there[model]
 		seen[model] = want.key()
-		switch {
-		case want.key() == before.key():
+		if want.key() == before.key() || m.waits(model+want.key()) {
 			continue
-		case later && l.Digest == "" && seen[model] != m.seen[model]:
+		}
+		if later && l.Digest == "" && seen[model] != m.seen[model] {
 			unsettled = true
 			continue
 		}
-		next, err := m.follow(ctx, model, want, before)
-		switch {
-		case ctx.Err() != nil:
+		moved, err := m.follow(ctx, model, want, before)
+		if ctx.Err() != nil {
 			return context.Cause(ctx)
-		case err != nil:
+		}
+		if err != nil {
+			m.refuse(model + want.key())
 			m.tellFailed(model, err)
-		case next.key() != before.key():
+		} else if moved {
 			changed++
 		}
 	}
 	if changed > 0 || m.seen == nil {
 		m.tell(changed)
 	}
-	m.seen = seen
-	switch {
-	case unsettled:
+	if m.seen = seen; unsettled {
 		return errUnsettled
-	case m.versions() == 0:
+	}
+	if m.versions() == 0 {
 		return errors.New("none of its versions could be fetched, for the causes in the log")
 	}
 	return nil
@@ -262,12 +259,14 @@ func (m *Mirror) update(ctx context.Context, l Listing, later bool) error {
 
 func (m *Mirror) refuse(key string) { m.refused[key] = time.Now().Add(refusedFor) }
 
+func (m *Mirror) waits(key string) bool { return time.Now().Before(m.refused[key]) }
+
 // unpack adds to a listing what is in its archives.
 func (m *Mirror) unpack(ctx context.Context, l *Listing) error {
 	if len(l.Archives) == 0 {
 		return nil
 	}
-	if time.Now().Before(m.refused[l.Digest]) {
+	if m.waits(l.Digest) {
 		return errors.New("its layers could not be used a moment ago")
 	}
 	m.refuse(l.Digest)
@@ -275,58 +274,54 @@ func (m *Mirror) unpack(ctx context.Context, l *Listing) error {
 	if err != nil {
 		return err
 	}
-	return patiently(ctx, func(ctx context.Context, reads func(io.Reader) io.Reader) error {
-		inside, err := l.Unpack(ctx, reads, folder)
-		l.Objects = append(l.Objects, inside...)
-		return err
-	})
+	packed := filepath.Join(folder, "packed")
+	for i, archive := range l.Archives {
+		if err := m.copy(ctx, &archive, filepath.Join(packed, strconv.Itoa(i))); err != nil {
+			return fmt.Errorf("layer %s: %w", archive.At, err)
+		}
+	}
+	inside, err := l.Unpack(packed, filepath.Join(folder, "unpacked"))
+	l.Objects = append(l.Objects, inside...)
+	return errors.Join(err, os.RemoveAll(packed))
 }
 
-// follow brings one model up to date, in one step when all of it is there, and returns what it is then. A version that
-// cannot be had stays as it was, and with it what is gone at the source; for a fault of the settings the whole model
-// does.
-func (m *Mirror) follow(ctx context.Context, model string, want, before files) (files, error) {
+// follow brings one model up to date, in one step when all of it is there, and reports whether it is another one then.
+// A version that cannot be had stays as it was, as does what is gone at the source until then; for a fault of the
+// settings the whole model does.
+func (m *Mirror) follow(ctx context.Context, model string, want, before files) (moved bool, err error) {
 	folder, err := m.newFolder()
 	if err != nil {
-		return before, err
+		return false, err
 	}
-	next, units, had, gone := files{}, want.units(), before.units(), true
+	next, units, had, waits := files{}, want.units(), before.units(), false
+	maps.Copy(next, before)
 	for _, name := range slices.Backward(slices.Sorted(maps.Keys(units))) { // numbers, the versions, come late
-		unit, key := units[name], model+units[name].key()
-		same, wait := unit.key() == had[name].key(), time.Now().Before(m.refused[key])
-		if !same && !wait {
-			err = m.fetch(ctx, folder, unit)
+		if units[name].key() == had[name].key() {
+			continue
 		}
+		err := m.fetch(ctx, folder, units[name])
 		if ctx.Err() != nil {
-			return before, ctx.Err()
+			return false, ctx.Err()
 		}
 		if err != nil {
-			m.refuse(key)
+			m.refuse(model + want.key())
 			m.tellFailed(model+"/"+name, err)
-			wait, err = true, os.RemoveAll(filepath.Join(folder, name))
+			waits, err = true, os.RemoveAll(filepath.Join(folder, name))
+			if err != nil || !versionNumber.MatchString(name) {
+				return false, err
+			}
+			continue
 		}
-		if err != nil || wait && !versionNumber.MatchString(name) {
-			return before, err
-		}
-		if same || wait {
-			unit, gone = had[name], gone && !wait
-		}
-		maps.Copy(next, unit)
+		maps.DeleteFunc(next, func(at string, _ Object) bool { return unitOf(at) == name })
+		maps.Copy(next, units[name])
 	}
-	for at, o := range before {
-		if units[unitOf(at)] == nil && !gone {
-			next[at] = o
-		}
+	if !waits {
+		maps.DeleteFunc(next, func(at string, _ Object) bool { return units[unitOf(at)] == nil })
 	}
 	if next.key() == before.key() {
-		return before, nil
+		return false, nil
 	}
-	if err = m.place(model, folder, next); err != nil {
-		for _, unit := range units {
-			m.refuse(model + unit.key())
-		}
-	}
-	return next, err
+	return true, m.place(model, folder, next)
 }
 
 func (m *Mirror) fetch(ctx context.Context, folder string, unit files) error {

@@ -450,6 +450,9 @@ func TestDigestIsKept(t *testing.T) {
 	}
 	source.files, source.digest = two[1], "sha256:2"
 	m, log, err := start(t, cache, "oci://reg/repo:tag", source)
+	if err == nil {
+		err = os.Mkdir(m.Dir()+"/foreign", 0o700)
+	}
 	if err != nil || m.Refresh(t.Context()) != 0 || len(source.lists) != 1 || !strings.Contains(log, "sha256:1") {
 		t.Errorf("%v, listed for %q:\n%s", err, source.lists, log)
 	}
@@ -547,8 +550,8 @@ func TestLayout(t *testing.T) {
 		{"oci://reg/team/walker@sha256:12", "", "model.onnx", "walker/1:1"},
 		{"oci://reg/team/walker@sha256:12", "leg", "1/model.onnx", "leg/1:1"},
 		{"s3://b/models", "leg", "m/1/model.onnx", "--name leg: s3://b/models is a repository"},
-		{"s3://b/models", "", "m/1/model.onnx model.onnx", `"model.onnx", as one model has it, and "m/1/model.onnx"`},
-		{"s3://b/models", "", "m/1/pipeline.yaml 1/model.onnx", `"1/model.onnx", as one model has it, and "m/1/pipeline.yaml"`},
+		{"s3://b/models", "", "m/1/model.onnx model.onnx", `"m/1/model.onnx" and "model.onnx": one is of a repository`},
+		{"s3://b/models", "", "m/1/pipeline.yaml 1/model.onnx", `"m/1/pipeline.yaml" and "1/model.onnx"`},
 		{"s3://b", "", "../x", `"../x" cannot be the path of a file`},
 		{"s3://b", "", "/etc/x", `cannot be the path`},
 		{"s3://b", "", "m/1/../../x", `cannot be the path`},

@@ -14,6 +14,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
@@ -47,13 +48,12 @@ type bucket struct{ *blob.Bucket }
 
 func openBucket(ctx context.Context, a address) (Source, error) {
 	at := *a.URL
-	prefix := strings.Trim(at.Path, "/")
 	at.Path = ""
 	b, err := blob.OpenBucket(ctx, at.String())
 	if err != nil {
 		return nil, err
 	}
-	if prefix != "" {
+	if prefix := strings.Trim(a.Path, "/"); prefix != "" {
 		b = blob.PrefixedBucket(b, prefix+"/")
 	}
 	return bucket{b}, nil
@@ -88,11 +88,10 @@ func (b bucket) Open(ctx context.Context, o *Object) (io.ReadCloser, error) {
 	if now := mark(file.ModTime(), o.MD5); now > o.Mark {
 		return nil, errors.Join(errors.New("it was written after it was listed: it changes"), file.Close())
 	}
-	if inS3 := (s3.GetObjectOutput{}); file.As(&inS3) {
-		if inS3.SSECustomerAlgorithm != nil || inS3.StorageClass == types.StorageClassExpressOnezone ||
-			inS3.ServerSideEncryption != "" && inS3.ServerSideEncryption != types.ServerSideEncryptionAes256 {
-			o.MD5 = nil
-		}
+	if inS3 := (s3.GetObjectOutput{}); file.As(&inS3) && (inS3.SSECustomerAlgorithm != nil ||
+		inS3.StorageClass == types.StorageClassExpressOnezone ||
+		inS3.ServerSideEncryption != "" && inS3.ServerSideEncryption != types.ServerSideEncryptionAes256) {
+		o.MD5 = nil
 	}
 	return file, nil
 }
@@ -111,10 +110,8 @@ const (
 )
 
 func newArtifact(a address, most int64) (Source, error) {
-	var options []name.Option
-	if a.RawQuery == "insecure=true" {
-		options = append(options, name.Insecure)
-	} else if a.RawQuery != "" {
+	options, known := map[string][]name.Option{"": nil, "insecure=true": {name.Insecure}}[a.RawQuery]
+	if !known {
 		return nil, errors.New("oci:// has no parameters but insecure=true")
 	}
 	reference, err := name.ParseReference(a.Host+a.Path, options...)
@@ -164,9 +161,7 @@ func (r artifact) List(ctx context.Context, digest string) (l Listing, err error
 			l.Archives = append(l.Archives, o)
 		}
 	}
-	l.Unpack = func(ctx context.Context, reads func(io.Reader) io.Reader, into string) ([]Object, error) {
-		return r.unpack(ctx, reads, &l, below, into)
-	}
+	l.Unpack = func(from, into string) ([]Object, error) { return r.unpack(&l, below, from, into) }
 	return l, nil
 }
 
@@ -182,13 +177,13 @@ func (r artifact) Open(ctx context.Context, o *Object) (io.ReadCloser, error) {
 	return layer.Compressed()
 }
 
-// packed is a layer that is read once.
+// packed is a layer in a file.
 type packed struct {
 	partial.CompressedLayer
-	io.Reader
+	file string
 }
 
-func (p packed) Compressed() (io.ReadCloser, error) { return io.NopCloser(p), nil }
+func (p packed) Compressed() (io.ReadCloser, error) { return os.Open(p.file) }
 
 // flat is an image of layers.
 type flat struct {
@@ -198,43 +193,22 @@ type flat struct {
 
 func (f *flat) Layers() ([]v1.Layer, error) { return f.layers, nil }
 
-// unpack takes the files of the archives that lie in the folder of models, as the upper layers leave them.
-func (r artifact) unpack(ctx context.Context, reads func(io.Reader) io.Reader, l *Listing, below, into string,
-) (found []Object, err error) {
-	var image flat
-	var last io.Reader
-	for _, o := range l.Archives {
-		var body, all io.Reader
-		all = reads(reading(func(p []byte) (n int, err error) {
-			if body == nil {
-				last = all
-				body, err = r.Open(ctx, &o)
-			}
-			if err == nil {
-				n, err = body.Read(p)
-			}
-			return n, err
-		}))
-		layer, err := partial.CompressedToLayer(packed{Reader: all})
+// unpack takes the files of the layers that lie in the folder of models, as the upper layers leave them.
+func (r artifact) unpack(l *Listing, below, from, into string) (found []Object, err error) {
+	image, left := &flat{}, r.most
+	for i := range l.Archives {
+		layer, err := partial.CompressedToLayer(packed{file: filepath.Join(from, strconv.Itoa(i))})
 		if err != nil {
 			return nil, err
 		}
 		image.layers = append(image.layers, layer)
 	}
-	content, left := mutate.Extract(&image), r.most
+	content := mutate.Extract(image)
 	defer content.Close()
-	checked := reading(func(p []byte) (int, error) {
-		n, err := content.Read(p)
-		if err != nil && !errors.Is(err, io.EOF) && last != nil { // its digest says more
-			_, wrong := io.Copy(io.Discard, last)
-			err = errors.Join(wrong, err)
-		}
-		return n, err
-	})
-	for archive := tar.NewReader(checked); ; {
+	for archive := tar.NewReader(content); ; {
 		h, err := archive.Next()
 		if errors.Is(err, io.EOF) {
-			_, err = io.Copy(io.Discard, checked) // after a fault there is an end, too, and then the fault
+			_, err = io.Copy(io.Discard, content) // after a fault there is an end, too, and then the fault
 			return found, err
 		}
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -17,6 +18,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
@@ -28,6 +31,7 @@ import (
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 	"gocloud.dev/blob"
+	"gocloud.dev/blob/memblob"
 )
 
 // service is one in this process. It can turn a byte of what it answers, and refuse to answer.
@@ -137,6 +141,36 @@ func TestS3(t *testing.T) {
 			t.Errorf("%s has credentials: %s", at, text)
 		}
 	}
+}
+
+// TestWrittenWhileRead: what was written after it was listed is not taken for what was listed, with any service.
+func TestWrittenWhileRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := bucket{memblob.OpenBucket(nil)}
+		defer b.Close()
+		for want := range 2 {
+			if err := b.WriteAll(t.Context(), "m/1/model.onnx", []byte("one"), nil); err != nil {
+				t.Fatal(err)
+			}
+			l, err := b.List(t.Context(), "")
+			if err != nil || len(l.Objects) != 1 {
+				t.Fatal(l, err)
+			}
+			if time.Sleep(time.Second); want > 0 {
+				err = b.WriteAll(t.Context(), "m/1/model.onnx", []byte("two"), nil)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			file, err := b.Open(t.Context(), &l.Objects[0])
+			if want == 0 && err == nil {
+				err = file.Close()
+			}
+			if (err != nil) != (want > 0) {
+				t.Errorf("written %d times after the listing: %v", want, err)
+			}
+		}
+	})
 }
 
 // tarOf packs entries: of a name that ends in / a folder, of content that begins with -> a link.
@@ -254,15 +288,15 @@ func TestRegistry(t *testing.T) {
 			continue
 		}
 		before := s.calls
-		if err := os.Mkdir(m.Dir()+"/foreign", 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if m.Refresh(t.Context()); s.calls != before {
-			t.Errorf("%s: with a folder of others, %d calls", what, s.calls-before)
-		}
+		first := m
 		if m, log, err = mirrored(t, cache, from); err != nil || s.calls != before ||
 			!maps.Equal(content(t, m.Dir()), c.want) || !strings.Contains(log, `"digest":"sha256:`) {
 			t.Errorf("%s: the second start: %v, %d calls\n%s", what, err, s.calls-before, log)
+		}
+		// It is not copied again at once, whatever is missing.
+		err = errors.Join(os.RemoveAll(m.Dir()+"/walker"), os.RemoveAll(m.Dir()+"/m"))
+		if first.Refresh(t.Context()); err != nil || s.calls != before {
+			t.Errorf("%s: while layers wait, %d calls, %v", what, s.calls-before, err)
 		}
 		config := digestOf(t, from)
 		s.turn = func(path string) bool { return strings.Contains(path, "/blobs/") && !strings.Contains(path, config) }
