@@ -170,7 +170,7 @@ func (m *Mirror) list(ctx context.Context, patience time.Duration) (Listing, err
 	}
 	if err = errors.Join(err, context.Cause(ctx)); err != nil {
 		return Listing{}, fmt.Errorf("%w; see that the source answers and that its SDK finds credentials "+
-			"(docs/REPOSITORIES.md)", err)
+			"(docs/how-to/remote-repositories.md)", err)
 	}
 	return l, nil
 }
