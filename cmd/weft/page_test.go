@@ -78,7 +78,11 @@ func describe(page *strings.Builder, command *kong.Node, connection map[string]s
 	more := ""
 	for _, level := range command.AllFlags(true) {
 		for _, f := range level {
-			row := fmt.Sprintf("| `--%s` |%s | %s |\n", f.Name, cell(value(f)), cell(f.Help))
+			name := f.Name
+			if f.Tag.Negatable != "" {
+				name = "[no-]" + name
+			}
+			row := fmt.Sprintf("| `--%s` |%s | %s |\n", name, cell(value(f)), cell(f.Help))
 			switch {
 			case f.Name == "help":
 			case f.Group != nil && f.Group.Key == "TLS":

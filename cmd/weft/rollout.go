@@ -96,10 +96,10 @@ type rolloutPlan struct {
 	MaxLost       float64  `name:"max-lost-increase" default:"0.05" help:"Allowed excess over the baseline in the fraction of episodes without an outcome."`
 	Outcome       string   `default:"" placeholder:"NAME" help:"The outcome to compare, such as reward; empty disables the check."`
 	LowerIsBetter bool     `help:"A lower outcome is better."`
-	Margin        float64  `default:"0" help:"Allowed shortfall of the candidate's mean outcome."`
+	Margin        float64  `default:"0" help:"Allowed shortfall of the candidate's mean outcome, in its units; with 0 the candidate must be better."`
 	OutcomeMin    *float64 `placeholder:"NUMBER" help:"The least possible outcome. Without bounds the server assumes the range seen so far."`
 	OutcomeMax    *float64 `placeholder:"NUMBER" help:"The greatest possible outcome."`
-	Alpha         float64  `default:"0.05" help:"Probability of a wrong promotion, and of a wrong rollback, for each check."`
+	Alpha         float64  `default:"0.05" help:"Largest probability of a wrong promotion, and of a wrong rollback."`
 }
 
 // Run starts the rollout and prints it.
