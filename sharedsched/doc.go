@@ -139,8 +139,8 @@
 //
 // This is scheduling by deadline with max-min shares, in the family of Clockwork (OSDI 2020), Nexus (SOSP 2019) and
 // Symphony (2023) for deadlines and batches, and of start-time fair queueing (SIGCOMM 1996) for fairness.
-// docs/internals/scheduler.md derives it, has its rules as formulas, and compares it with those systems; docs/sim/README.md has
-// the figures: the worth of each part, and the load that each system carries.
+// docs/internals/scheduler.md derives it, has its rules as formulas, and compares it with those systems;
+// docs/sim/README.md has the figures: the worth of each part, and the load that each system carries.
 //
 // # Bounds
 //

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// These are behaviours of other systems that docs/migrate/README.md maps to ours and that neither a scenario nor another
-// test states.
+// These are behaviours of other systems that docs/migrate/README.md maps to ours and that neither a scenario nor
+// another test states.
 
 // TestPadding: the rows of the first batch, and as how many it runs. TensorFlow's batching library states what
 // minimizes cost with costs and cheap.

@@ -26,7 +26,7 @@ func (replayCommand) Help() string {
 	return `Weft sends each recorded request at its recorded time, and compares outputs, latency and codes with the recorded answers.
 Then a gate judges the version. The recording needs full inputs (weft serve --record-inputs full).
 
-The exit status is 0 for PROMOTE, 3 for HOLD and 4 for ROLLBACK, 1 if the recording cannot be replayed, and 2 for a wrong
+The exit status is 0 for PROMOTE, 3 for HOLD, 4 for ROLLBACK, 1 if the recording cannot be replayed, and 2 for a wrong
 command line.`
 }
 

@@ -20,10 +20,10 @@ var tuned atomic.Bool
 
 // TuneCollector sets the garbage collector for a server. GOGC and GOMEMLIMIT, where the environment has them, win.
 //
-// Go collects the heap when it has doubled. That of a server is small, and would be collected all the time: a fifth of
-// the processor time of a request (docs/bench/processors.md has the figures). Where it is large, most of it are tensors,
-// which cost a collection nothing, and as much garbage would be allowed as there are tensors. So here there may be as
-// much garbage as there is memory that a collection has to look through, and leastGarbage.
+// Go collects the heap when it has doubled. That of a server is small, and would be collected all the time: a fifth
+// of the processor time of a request (docs/bench/processors.md has the figures). Where it is large, most of it are
+// tensors, which cost a collection nothing, and as much garbage would be allowed as there are tensors. So here
+// there may be as much garbage as there is memory that a collection has to look through, and leastGarbage.
 //
 // Queues may fill the heap. Beyond the quarter of the memory that workers leave to the server the heap is collected as
 // often as it takes to stay below.

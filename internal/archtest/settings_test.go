@@ -90,8 +90,8 @@ func (s structs) inner(of ast.Expr) string {
 	return ""
 }
 
-// write writes the settings of a type as a list, by groups, and then those of its fields. Settings that have one comment
-// together stand in one item.
+// write writes the settings of a type as a list, by groups, and then those of its fields. Settings that have one
+// comment together stand in one item.
 func (s structs) write(page *strings.Builder, name, prefix string) {
 	list := s.settings(name)
 	keys := map[string]string{}
@@ -131,7 +131,8 @@ func (s structs) write(page *strings.Builder, name, prefix string) {
 	}
 }
 
-// forReaders is a comment without names of Go: it does not begin with that of the field, and calls others by their keys.
+// forReaders is a comment without names of Go: it does not begin with that of the field, and calls others by their
+// keys.
 func forReaders(one setting, keys map[string]string) string {
 	text, found := strings.CutPrefix(one.text, one.goName+" ")
 	if found && !strings.HasPrefix(text, "and ") && !strings.HasPrefix(text, "can ") {

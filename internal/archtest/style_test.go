@@ -21,11 +21,15 @@ var styleRules = []struct {
 	{regexp.MustCompile(`(?i)\b(those (that|who)|that which|he who|whoever|such a one|who (proves|asks|reads|has) )`), "the noun"},
 	{regexp.MustCompile(`(^|[.:] )(Of (each|all|an?|the|these|them|what|who)\b|Who |What (he|is no) )`), "the actor first"},
 	{regexp.MustCompile(`\b([Hh]is|[Hh]e|[Ss]omebody|[Nn]obody)\b`), "the caller, the operator"},
-	{regexp.MustCompile(`(?i)\b(seldom|likewise|anew|heeds?|dearer|lest|in vain|for want of|all the same|but for)\b`),
-		"rarely, also, again, follows, more expensive, so that, without success, for lack of, anyway, except"},
+	{
+		regexp.MustCompile(`(?i)\b(seldom|likewise|anew|heeds?|dearer|lest|in vain|for want of|all the same|but for)\b`),
+		"rarely, also, again, follows, more expensive, so that, without success, for lack of, anyway, except",
+	},
 	{regexp.MustCompile(`(?i)\bmade-up\b`), "synthetic, generated"},
-	{regexp.MustCompile(`(?i)\b(given up|passed over|let in|beyond (its|their) share)\b`),
-		"dropped, skipped, admitted, over its fair share"},
+	{
+		regexp.MustCompile(`(?i)\b(given up|passed over|let in|beyond (its|their) share)\b`),
+		"dropped, skipped, admitted, over its fair share",
+	},
 	{regexp.MustCompile(`(?i)\bsome \d`), "about"},
 	{regexp.MustCompile(`(?i)\b(would be|is|are) worth it to\b`), "what happens"},
 }

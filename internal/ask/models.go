@@ -205,8 +205,8 @@ type Traffic struct {
 
 // Help says what else there is to know.
 func (*Traffic) Help() string {
-	return "Episodes are assigned to slots by name. A slot without a name keeps the name that its version has, or is named " +
-		"v and the version's number."
+	return "Episodes are assigned to slots by name. A slot without a name keeps the name that its version has, or is " +
+		"named v and the version's number."
 }
 
 // Run shows or sets the traffic.

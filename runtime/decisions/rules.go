@@ -9,9 +9,10 @@ import (
 	"github.com/weftserve/weft/runtime/catalog"
 )
 
-// Which decision wins over which is determined here and nowhere else, except that Newest of a catalog.Model passes over
-// versions that were rolled back. The table for people is in docs/reference/state-directory.md. In short: the last word on a matter
-// holds, whatever its source, and a manifest speaks when its content on the matter changes, also while no server runs.
+// Which decision wins over which is determined here and nowhere else, except that Newest of a catalog.Model passes
+// over versions that were rolled back. The table for people is in docs/reference/state-directory.md. In short: the
+// last word on a matter holds, whatever its source, and a manifest speaks when its content on the matter changes,
+// also while no server runs.
 
 // Follow returns the decisions in force under this manifest, and whether they differ from those before.
 //

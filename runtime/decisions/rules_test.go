@@ -19,8 +19,8 @@ func to(versions ...int64) *catalog.Traffic {
 	return t
 }
 
-// TestWhatWinsOverWhat is the table of docs/reference/state-directory.md. Versions 1 to 3 are ready. The decisions are in the order in
-// which they were made, and "what answers" a request that names neither version nor label.
+// TestWhatWinsOverWhat is the table of docs/reference/state-directory.md. Versions 1 to 3 are ready. The decisions
+// are in the order in which they were made, and "what answers" a request that names neither version nor label.
 func TestWhatWinsOverWhat(t *testing.T) {
 	type say func(Model) Model
 	file := func(traffic *catalog.Traffic, labels map[string]int64, policy string) say {

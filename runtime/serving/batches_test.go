@@ -616,8 +616,8 @@ func TestAHurriedHang(t *testing.T) {
 	}
 }
 
-// TestSettings: the scheduler's, by a manifest and what was proven; also for each model.yaml of docs/migrate, as the pages
-// say.
+// TestSettings: the scheduler's, by a manifest and what was proven; also for each model.yaml of docs/migrate, as
+// the pages say.
 func TestSettings(t *testing.T) {
 	m := modelrepo.Defaults()
 	m.TargetLatency, m.MaxLatency = config.Duration(3*time.Millisecond), config.Duration(time.Second)

@@ -1,5 +1,5 @@
-// Package tfserving serves the API of TensorFlow Serving, as far as models of ONNX have it. docs/reference/protocols.md#tensorflow-serving
-// lists what each call and field does.
+// Package tfserving serves the API of TensorFlow Serving, as far as models of ONNX have it.
+// docs/reference/protocols.md#tensorflow-serving lists what each call and field does.
 //
 // Package transport runs predictions, for which a request reads the message and writes the answer (request.go,
 // tensor.go). The other calls are handlers of generated code.

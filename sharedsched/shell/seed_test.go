@@ -11,8 +11,8 @@ import (
 	"github.com/weftserve/weft/sharedsched"
 )
 
-// These are behaviours of other systems that docs/migrate/README.md maps to ours and that neither a scenario nor another
-// test states.
+// These are behaviours of other systems that docs/migrate/README.md maps to ours and that neither a scenario nor
+// another test states.
 
 // line is an Executor whose batches take base and a millisecond for each row.
 type line struct{ base atomic.Int64 }
