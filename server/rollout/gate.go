@@ -54,8 +54,9 @@ type Gate struct {
 	// Margin is by how much the candidate's mean outcome may be worse and still be promoted, in units of the outcome.
 	// With 0 only a candidate that is surely better is promoted, and one that is as good is held for ever.
 	Margin float64 `json:"margin"`
-	// Alpha is the probability of a wrong promotion, and that of a wrong rollback, by each check, however often the
-	// promotion gate looks; 0: 0.05. Smaller takes more episodes.
+	// Alpha is the probability of a wrong promotion, and that of a wrong rollback, in the whole rollout, however often
+	// the promotion gate looks; 0: 0.05. Each check has all of it for a promotion, which needs every check; k checks
+	// share it for a rollback, which needs one. Smaller takes more episodes.
 	Alpha float64 `json:"alpha"`
 }
 

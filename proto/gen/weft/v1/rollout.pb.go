@@ -333,8 +333,9 @@ type Gate struct {
 	// Allowed shortfall of the candidate's mean outcome, in units of the outcome. With 0, only a
 	// candidate that is surely better is promoted.
 	Margin float64 `protobuf:"fixed64,8,opt,name=margin,proto3" json:"margin,omitempty"`
-	// Probability of a wrong promotion, and of a wrong rollback, for each check, however often the
-	// gate is read; 0 means 0.05.
+	// Probability that the whole rollout ends in a wrong promotion, and that it ends in a wrong
+	// rollback, however often the gate is read; 0 means 0.05. A promotion needs every check, so each
+	// check has all of alpha. A rollback needs one check, so k checks share alpha.
 	Alpha float64 `protobuf:"fixed64,9,opt,name=alpha,proto3" json:"alpha,omitempty"`
 	// Allowed excess over the baseline of the fraction of requests with other failures, except for
 	// lack of capacity or time; 0 means 0.01.
