@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,12 +14,12 @@ import (
 )
 
 // settlingMirror has a change once it was asked twice, as what comes later is wanted to be the same twice.
-type settlingMirror struct{ asked int }
+type settlingMirror struct{ asked atomic.Int64 }
 
 func (m *settlingMirror) Dir() string { return "" }
 
 func (m *settlingMirror) Refresh(context.Context) time.Duration {
-	if m.asked++; m.asked%2 == 1 {
+	if m.asked.Add(1)%2 == 1 {
 		return 3 * time.Second
 	}
 	return 0
@@ -32,11 +33,11 @@ func TestMirrorsTellTheWatch(t *testing.T) {
 		ended := make(chan error)
 		go func() { ended <- part.Run() }()
 		ask <- 0
-		for want := range 2 {
+		for want := range int64(2) {
 			select {
 			case <-on:
-				if m.asked != want+1 {
-					t.Errorf("told after %d looks, want %d", m.asked, want+1)
+				if asked := m.asked.Load(); asked != want+1 {
+					t.Errorf("told after %d looks, want %d", asked, want+1)
 				}
 			case <-time.After(time.Minute):
 				t.Errorf("not told of look %d", want+1)

@@ -167,6 +167,7 @@ func TestSharedCache(t *testing.T) {
 		soon := make(chan time.Duration)
 		go func() { soon <- m.Refresh(t.Context()) }()
 		time.Sleep(time.Second)
+		synctest.Wait()
 		if len(source.lists) != 3 || strings.Count(log.String(), `"repository_locked"`) != 1 {
 			t.Errorf("%d listings while another process has the lock:\n%s", len(source.lists), log)
 		}
