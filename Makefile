@@ -84,6 +84,7 @@ lab: setup build ## All of the laboratory, nightly and before a release: its tes
 	go test -C tools/lab $(UNVETTED) -race -timeout 30m ./...
 	$(MAKE) race EVERY=1
 	WEFT_LONG=1 WEFT_VERDICTS=1,60,200 WEFT_PLANTED=1,200 WEFT_STRUCTURE_SEARCH=1,2000 go test $(UNVETTED) -timeout 3h ./...
+	WEFT_LONG=1 $(MAKE) test-clients
 	$(MAKE) test-cloud
 	$(MAKE) test-cluster
 	$(MAKE) sim
@@ -161,7 +162,7 @@ wheel-client: ## Build the wheel of the Python client into bin (needs Python)
 	scripts/clients/wheel.sh $(CLIENTS)/bin/python bin
 
 .PHONY: test-clients
-test-clients: setup build ## Test clients against a server: in Python ours, Triton's and TensorFlow Serving's, and the example in JavaScript (skips where Node or packages cannot be had; CLIENTS_REQUIRED=1 fails)
+test-clients: setup build ## Test clients against a server: in Python ours, Triton's and TensorFlow Serving's, those in Go and JavaScript of the documents, and with WEFT_LONG=1 those in C++ and Java (skips where Node or packages cannot be had; CLIENTS_REQUIRED=1 fails)
 	scripts/clients/run.sh bin/weft $(CLIENTS)
 
 .PHONY: test-page

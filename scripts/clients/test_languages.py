@@ -42,6 +42,12 @@ def needs(what, variable, *programs):
             skipped(what, "there is no " + program, variable)
 
 
+def nightly(what):
+    """Leaves what takes minutes to compile to `make lab`."""
+    if "WEFT_LONG" not in os.environ:
+        raise unittest.SkipTest(f"{what} is compiled with WEFT_LONG=1")
+
+
 class Languages(unittest.TestCase):
     """One server, asked in each language for the same action."""
 
@@ -86,6 +92,7 @@ class Languages(unittest.TestCase):
 
     def test_cpp(self):
         self.assert_in_file(block("C++", "cpp"), "cpp/predict.cc")
+        nightly("the client in C++")
         needs("the client in C++", "COMPILED_REQUIRED", "c++", "protoc", "grpc_cpp_plugin", "pkg-config")
         if subprocess.run(["pkg-config", "--exists", "grpc++", "protobuf"], check=False).returncode:
             skipped("the client in C++", "there is no libgrpc++-dev", "COMPILED_REQUIRED")
@@ -93,6 +100,7 @@ class Languages(unittest.TestCase):
 
     def test_java(self):
         self.assert_in_file(block("Java", "java"), "java/src/main/java/Predict.java")
+        nightly("the client in Java")
         needs("the client in Java", "COMPILED_REQUIRED", "javac", "mvn")
         # A test fetches nothing that no digest pins: what Maven needs must be there already.
         offline = self.here(block("Java", "sh")).replace("mvn -q", "mvn -o -q")
