@@ -32,8 +32,8 @@ type State struct {
 	End   string `yaml:"end,omitempty"`
 	Ready string `yaml:"ready,omitempty"`
 	ID    string `yaml:"id,omitempty"`
-	// MaxEpisodes is the largest number of episodes that a version has at a time, 1 to 1000000, default 10000. Too low
-	// refuses episodes. Each takes memory for its state.
+	// MaxEpisodes is the largest number of episodes that a model has at a time, over all its versions, 1 to 1000000,
+	// default 10000. Too low refuses episodes. Each takes memory for its state.
 	MaxEpisodes int `yaml:"max_episodes"`
 	// Idle is how long an episode lasts without a request, 1ms to 24h, default 60s. Too low loses the state of slow
 	// callers. Too high keeps the state of callers that have left.
