@@ -665,12 +665,13 @@ func TestSettings(t *testing.T) {
 		MaxRequestRows: 4096,
 		MaxLatency:     10 * time.Second,
 	}
-	tfs, triton := base, base
+	reflex, tfs, triton := base, base, base
+	reflex.MaxBatchSize = 64
 	tfs.MaxBatchSize, tfs.AllowedBatchSizes, tfs.BatchTimeout = 128, []int{8, 32, 128}, 2*time.Millisecond
 	tfs.MaxQueue, tfs.MaxRequestRows = 1024, 128
 	triton.MaxBatchSize, triton.BatchTimeout, triton.MaxQueue, triton.MaxLatency = 8, 100*time.Microsecond, 200,
 		500*time.Millisecond
-	if diff := cmp.Diff([]sharedsched.Settings{tfs, triton}, got); diff != "" {
+	if diff := cmp.Diff([]sharedsched.Settings{reflex, tfs, triton}, got); diff != "" {
 		t.Errorf("settings of the pages (-want +got):\n%s", diff)
 	}
 }
