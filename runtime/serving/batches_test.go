@@ -666,9 +666,8 @@ func TestSettings(t *testing.T) {
 		MaxLatency:     10 * time.Second,
 	}
 	reflex, tfs, triton := base, base, base
-	reflex.MaxBatchSize = 64
 	tfs.MaxBatchSize, tfs.AllowedBatchSizes, tfs.BatchTimeout = 128, []int{8, 32, 128}, 2*time.Millisecond
-	tfs.MaxQueue, tfs.MaxRequestRows = 1024, 128
+	reflex.MaxBatchSize, tfs.MaxQueue, tfs.MaxRequestRows = 64, 1024, 128
 	triton.MaxBatchSize, triton.BatchTimeout, triton.MaxQueue, triton.MaxLatency = 8, 100*time.Microsecond, 200,
 		500*time.Millisecond
 	if diff := cmp.Diff([]sharedsched.Settings{reflex, tfs, triton}, got); diff != "" {
