@@ -36,16 +36,14 @@ func TestPage(t *testing.T) {
 		"\n")
 	for _, command := range parser.Model.Leaves(true) {
 		example := command.Tag.Get("example")
-		words := strings.Fields(strings.ReplaceAll(example, "'", ""))
+		parts := strings.Split(example, "'")
+		for i := 1; i < len(parts); i += 2 { // in quotation marks: JSON, which needs no spaces
+			parts[i] = strings.ReplaceAll(parts[i], " ", "")
+		}
+		words := strings.Fields(strings.Join(parts, ""))
 		if len(words) < 2 || words[0] != "weft" {
 			t.Errorf("%s has no example", command.FullPath())
 			continue
-		}
-		if strings.Contains(example, "'") { // one argument, whatever spaces are in it
-			before, quoted, _ := strings.Cut(example, "'")
-			words = append(strings.Fields(before), strings.TrimSuffix(quoted, "'"))
-			words[len(words)-2] += words[len(words)-1]
-			words = words[:len(words)-1]
 		}
 		if _, err := parser.Parse(words[1:]); err != nil {
 			t.Errorf("%s: the example %q: %v", command.FullPath(), example, err)

@@ -55,7 +55,7 @@ type placeCommand struct {
 	app.Settings
 	List    bool   `name:"list" help:"Print the models of each replica as YAML."`
 	Envoy   string `name:"envoy" placeholder:"FILE" help:"Write a cluster for Envoy's cds_config."`
-	Address string `name:"address" default:"NAME:9000" help:"Address of replicas without one in the roster."`
+	Address string `name:"address" default:"NAME:9000" help:"Address of replicas without one in the roster; NAME is the replica's name."`
 }
 
 // Run prints the tables. The exit status is 1 if a model has too few copies, or something cannot be read.

@@ -102,7 +102,7 @@ func TestStyle(t *testing.T) {
 	}
 }
 
-// TestStyleComplains has sentences that once stood in the documents.
+// TestStyleComplains has a sentence for each rule, most of them from earlier documents.
 func TestStyleComplains(t *testing.T) {
 	for _, sentence := range []string{
 		"A caller is the first identity one of whose `callers` fits what the caller proves.",
@@ -111,11 +111,12 @@ func TestStyleComplains(t *testing.T) {
 		"The flood of one costs no other his answers.",
 		"A model of which one row costs more than the bound runs its rows one by one.",
 		"Who asks for more than he gets so is *beyond his share*.",
-		"For Keys are fetched anew every five minutes.",
+		"Keys are fetched anew every five minutes.",
 		"`priority` decides who is given up.",
 		"Which is less than the others, and in vain.",
 		"Made-up rows give the same answers.",
 		"A process takes some 30 MB.",
+		"It is worth it to tell a call that it waited.",
 		strings.Repeat("word ", sentenceWords+1),
 		"| a | " + strings.Repeat("word ", cellWords+1) + "|",
 	} {
