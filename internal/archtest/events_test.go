@@ -90,20 +90,29 @@ func logEvents(root fs.FS, t *tree) []string {
 	return complaints
 }
 
-// eventRows returns the levels of each event that the page lists.
+// eventRows returns the levels of each event that the page lists. Rows are in the order of their first events. A row of
+// several events has them in order, and one level.
 func eventRows(page string) (levels map[string]string, complaints []string) {
 	levels = map[string]string{}
 	last := ""
 	for i, line := range strings.Split(page, "\n") {
 		cells := strings.Split(strings.Trim(line, "|"), "|")
-		name := strings.Trim(cells[0], " `")
 		if !strings.HasPrefix(line, "| `") || len(cells) != 4 {
 			continue
 		}
-		if name <= last {
-			complaints = append(complaints, fmt.Sprintf("%s:%d: event %s is out of order, or twice", eventsPage, i+1, name))
+		names := strings.Split(strings.Trim(cells[0], " "), ", ")
+		for n, name := range names {
+			name = strings.Trim(name, "`")
+			_, twice := levels[name]
+			if name <= last || twice {
+				complaints = append(complaints, fmt.Sprintf("%s:%d: event %s is out of order, or twice", eventsPage, i+1, name))
+			}
+			if last = name; n > 0 && strings.Contains(cells[1], ",") {
+				complaints = append(complaints, fmt.Sprintf("%s:%d: event %s has more than one level", eventsPage, i+1, name))
+			}
+			levels[name] = cells[1]
 		}
-		last, levels[name] = name, cells[1]
+		last = strings.Trim(names[0], "`")
 	}
 	return levels, complaints
 }
@@ -255,9 +264,25 @@ func TestLogEventsComplain(t *testing.T) {
 		"two meanings": {
 			row, `log.Warn("GPU lost", "event", "gpu_lost"); log.Warn("GPU found", "event", "gpu_lost")`, `is "GPU lost"`,
 		},
-		"no row":             {"", `log.Warn("GPU lost", "event", "gpu_lost")`, "has no row for event gpu_lost"},
-		"a row too many":     {row, ``, "event gpu_lost does not exist"},
-		"rows out of order":  {row + row, `log.Warn("GPU lost", "event", "gpu_lost")`, ":2: event gpu_lost is out of"},
+		"no row":            {"", `log.Warn("GPU lost", "event", "gpu_lost")`, "has no row for event gpu_lost"},
+		"a row too many":    {row, ``, "event gpu_lost does not exist"},
+		"rows out of order": {row + row, `log.Warn("GPU lost", "event", "gpu_lost")`, ":2: event gpu_lost is out of"},
+		"an event twice": {
+			"| `gpu_back`, `gpu_lost` | warn | | |\n" + row,
+			`log.Warn("GPU lost", "event", "gpu_lost"); log.Warn("GPU back", "event", "gpu_back")`, ":2: event gpu_lost is out of",
+		},
+		"two events in disorder": {
+			"| `gpu_lost`, `gpu_back` | warn | | |\n",
+			`log.Warn("GPU lost", "event", "gpu_lost"); log.Warn("GPU back", "event", "gpu_back")`, ":1: event gpu_back is out of",
+		},
+		"two events with two levels": {
+			"| `gpu_back`, `gpu_lost` | warn, info | | |\n",
+			`log.Warn("GPU lost", "event", "gpu_lost"); log.Info("GPU back", "event", "gpu_back")`, "gpu_lost has more than one level",
+		},
+		"two events": {
+			"| `gpu_back`, `gpu_lost` | warn | | |\n",
+			`log.Warn("GPU lost", "event", "gpu_lost"); log.Warn("GPU back", "event", "gpu_back")`, "",
+		},
 		"another level":      {row, `log.Error("GPU lost", "event", "gpu_lost")`, "here its level is error"},
 		"a hidden logger":    {"", `_ = func(said *slog.Logger) { said.Warn("GPU lost") }`, "called log or logger"},
 		"a value's level":    {row, `tell(Log{slog.LevelInfo, "GPU lost", []any{"event", "gpu_lost"}})`, "level is info"},
