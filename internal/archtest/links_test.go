@@ -68,7 +68,10 @@ func broken(root fs.FS, page, target string) string {
 	return ""
 }
 
-// anchors returns the anchors of the headings of a page, as GitHub makes them.
+// named are anchors that a page itself sets, such as those of a table's rows.
+var named = regexp.MustCompile(`<a id="([^"]+)"></a>`)
+
+// anchors returns the anchors of the headings of a page, as GitHub makes them, and the ones that it sets itself.
 func anchors(text string) []string {
 	var all []string
 	code := false
@@ -76,7 +79,13 @@ func anchors(text string) []string {
 		if strings.HasPrefix(strings.TrimSpace(line), "```") {
 			code = !code
 		}
-		if code || !heading.MatchString(line) {
+		if code {
+			continue
+		}
+		for _, m := range named.FindAllStringSubmatch(line, -1) {
+			all = append(all, m[1])
+		}
+		if !heading.MatchString(line) {
 			continue
 		}
 		title := link.ReplaceAllString(strings.TrimSpace(strings.TrimLeft(line, "#")), "")
@@ -105,11 +114,13 @@ func TestLinksComplain(t *testing.T) {
 		{"../README.md", ""},
 		{"B.md#what-is-b-and-why", ""},
 		{"B.md#figures-raw", ""},
+		{"B.md#row", ""},
 		{"#here", ""},
 		{"https://example.org/gone#there", ""},
 		{"C.md", "there is no docs/C.md"},
 		{"README.md", "there is no docs/README.md"},
 		{"B.md#gone", "docs/B.md has no heading #gone"},
+		{"B.md#in-code", "docs/B.md has no heading #in-code"},
 		{"B.md#no-heading", "docs/B.md has no heading #no-heading"},
 		{"#there", "docs/A.md has no heading #there"},
 	} {
@@ -117,7 +128,8 @@ func TestLinksComplain(t *testing.T) {
 			"README.md":    {Data: []byte("# Here\n")},
 			"docs/A.md":    {Data: []byte("# Here\n\n```go\nv[0](x)\n```\n\nsee [this\npage](" + tt.link + ").\n")},
 			"docs/raw.txt": {},
-			"docs/B.md":    {Data: []byte("## What is `B`, and why?\n## Figures ([raw](raw.txt))\n\n```sh\n# no heading\n```\n")},
+			"docs/B.md": {Data: []byte("## What is `B`, and why?\n## Figures ([raw](raw.txt))\n\n" +
+				"```sh\n# no heading\n<a id=\"in-code\"></a>\n```\n\n| <a id=\"row\"></a>B | b |\n")},
 		}
 		got := strings.Join(links(files), "\n")
 		if tt.want == "" && got != "" || !strings.Contains(got, tt.want) {

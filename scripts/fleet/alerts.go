@@ -25,12 +25,11 @@ var severities = []string{"critical", "warning", "info"}
 
 var (
 	used    = regexp.MustCompile(`\$labels\.(\w+)`)
-	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
-	unfit   = regexp.MustCompile(`[^\w\- ]`)
+	row     = regexp.MustCompile(`(?m)^\| <a id="(\w+)"></a>(\w+) \| [^|]+ \| [^|]+ \|$`)
 )
 
 // alertsIn returns what is wrong with the alerts of a file, given the tests of them and the page of operators, on which
-// each has a heading.
+// each has a row that says what it means and what to do.
 func alertsIn(file, tests, page string, metrics map[string]metric) (complaints []string) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -88,17 +87,19 @@ func said(r *rulefmt.Rule, there, anchors []string) (complaints []string) {
 		}
 	}
 	anchor, found := strings.CutPrefix(r.Annotations["runbook_url"], runbook)
-	if !found || !slices.Contains(anchors, anchor) {
-		complaints = append(complaints, fmt.Sprintf("the runbook %q is no heading of docs/operations/monitoring.md",
+	if !found || !slices.Contains(anchors, anchor) || anchor != strings.ToLower(r.Alert) {
+		complaints = append(complaints, fmt.Sprintf("the runbook %q is no row for it in docs/operations/monitoring.md",
 			r.Annotations["runbook_url"]))
 	}
 	return complaints
 }
 
-// anchorsOf returns what links to the headings of a page end with.
+// anchorsOf returns what links to the runbooks of a page end with.
 func anchorsOf(page string) (all []string) {
-	for _, h := range heading.FindAllStringSubmatch(page, -1) {
-		all = append(all, strings.ReplaceAll(unfit.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-"))
+	for _, r := range row.FindAllStringSubmatch(page, -1) {
+		if r[1] == strings.ToLower(r[2]) {
+			all = append(all, r[1])
+		}
 	}
 	return all
 }
