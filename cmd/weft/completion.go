@@ -18,7 +18,7 @@ type completionCommand struct {
 
 // Help implements kong.HelpProvider: the text below the flags.
 func (completionCommand) Help() string {
-	return `For bash and zsh: eval "$(weft completion bash)", in ~/.bashrc or ~/.zshrc.
+	return `In ~/.bashrc: eval "$(weft completion bash)"; in ~/.zshrc the same with zsh.
 For fish: weft completion fish >~/.config/fish/completions/weft.fish`
 }
 

@@ -1,40 +1,39 @@
 package main
 
 import (
-	"cmp"
 	"flag"
 	"fmt"
 	"io"
 	"maps"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/weftserve/weft/internal/config"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/reference/cli.md")
 
-const (
-	head         = "| argument or flag | value | |\n|---|---|---|\n"
-	rolloutFlags = "| [flags of weft rollout start](#weft-rollout-start) | | |\n"
-)
+const page = "../../docs/reference/cli.md"
+
+// row is an argument or a flag of a command, as the page has it.
+type row struct{ name, text string }
 
 // TestPage: docs/reference/cli.md has what --help says, and each command's example is a command line that the program
 // takes. `make generate` writes the page.
 func TestPage(t *testing.T) {
-	const page = "../../docs/reference/cli.md"
 	parser, err := newParser(&commandLine{}, streams{out: io.Discard, err: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var text strings.Builder
-	connection := map[string]string{}
-	text.WriteString("# Commands\n\nEvery command of `weft` with its flags, as `--help` prints them. This page is written from " +
-		"the code by `make generate`.\nThe flags of `serve`, `check` and `place` that stand in groups are [settings](settings.md)." +
-		"\n")
-	for _, command := range parser.Model.Leaves(true) {
+	commands := parser.Model.Leaves(true)
+	var groups []string
+	uses := map[row]int{}
+	for _, command := range commands {
 		example := command.Tag.Get("example")
 		parts := strings.Split(example, "'")
 		for i := 1; i < len(parts); i += 2 { // in quotation marks: JSON, which needs no spaces
@@ -42,71 +41,193 @@ func TestPage(t *testing.T) {
 		}
 		words := strings.Fields(strings.Join(parts, ""))
 		if len(words) < 2 || words[0] != "weft" {
-			t.Errorf("%s has no example", command.FullPath())
-			continue
+			t.Fatalf("%s has no example", command.FullPath())
 		}
 		if _, err := parser.Parse(words[1:]); err != nil {
 			t.Errorf("%s: the example %q: %v", command.FullPath(), example, err)
 		}
-		describe(&text, command, connection)
+		if group := groupOf(command); !slices.Contains(groups, group) {
+			groups = append(groups, group)
+		}
+		for _, r := range rowsOf(command) {
+			uses[r]++
+		}
 	}
-	fmt.Fprintf(&text, "\n## TLS and tokens\n\nCommands that call a server have these flags.\n\n%s%s", head,
-		strings.Join(slices.Sorted(maps.Values(connection)), ""))
+	text := written(commands, groups, uses)
 	if *update {
-		if err := os.WriteFile(page, []byte(text.String()), 0o666); err != nil {
+		if err := os.WriteFile(page, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if have, err := os.ReadFile(page); err != nil || string(have) != text.String() {
+	if have, err := os.ReadFile(page); err != nil || string(have) != text {
 		t.Errorf("%s is not what --help says: run make generate, and commit the result", page)
 	}
 }
 
-// describe writes the section of a command. The rows of flags that most commands have are collected in connection.
-func describe(page *strings.Builder, command *kong.Node, connection map[string]string) {
-	fmt.Fprintf(page, "\n## %s\n\n```\n%s\n```\n\n%s\n", command.FullPath(), command.Tag.Get("example"), command.Help)
-	_, detail, _ := strings.Cut(command.Detail, "\n\n")
-	if detail != "" {
-		fmt.Fprintf(page, "\n%s\n", detail)
-	}
-	var rows []string
-	for _, argument := range command.Positional {
-		rows = append(rows, fmt.Sprintf("| `%s` | | %s |\n", argument.Summary(), cell(argument.Help)))
-	}
-	more := ""
-	for _, level := range command.AllFlags(true) {
-		for _, f := range level {
-			name := f.Name
-			if f.Tag.Negatable != "" {
-				name = "[no-]" + name
+// longest is how many bytes a command with its flags has in one item of a list: more stand in a section.
+const longest = 480
+
+// written is the page: by groups, first the commands with few flags, and then a section for each other. What three
+// commands or more have stands once, at the end.
+func written(commands []*kong.Node, groups []string, uses map[row]int) string {
+	var page strings.Builder
+	page.WriteString("# Commands\n\nEvery command of `weft` with its flags, as `--help` prints them. This page is written from " +
+		"the code by `make generate`.\nThe exit status is 0 after success, 2 for most errors in the command line and the " +
+		"settings, and 1 for other failures.\n")
+	var shared []row
+	for _, group := range groups {
+		fmt.Fprintf(&page, "\n## %s\n", group)
+		var short, long strings.Builder
+		for _, command := range commands {
+			if groupOf(command) != group {
+				continue
 			}
-			row := fmt.Sprintf("| `--%s` |%s | %s |\n", name, cell(value(f)), cell(f.Help))
-			switch {
-			case f.Name == "help":
-			case f.Group != nil && f.Group.Key == "TLS":
-				more = "| [TLS and tokens](#tls-and-tokens) | | |\n"
-				connection[f.Name] = row
-			case f.Group != nil && f.Group.Key == "Rollout" && command.Name == "push":
-				rows = append(slices.DeleteFunc(rows, func(have string) bool { return have == rolloutFlags }), rolloutFlags)
-			case f.Group != nil && strings.HasSuffix(f.Group.Key, ":"):
-				more = "| [settings](settings.md) | | |\n"
-			default:
-				rows = append(rows, row)
+			var own []row
+			var also []string
+			for _, r := range rowsOf(command) {
+				if uses[r] < 3 {
+					own = append(own, r)
+					continue
+				}
+				also = append(also, r.name)
+				if !slices.Contains(shared, r) {
+					shared = append(shared, r)
+				}
+			}
+			also = append(also, elsewhereOf(command)...)
+			_, detail, _ := strings.Cut(command.Detail, "\n\n")
+			all := fmt.Sprintf("- `%s`: %s", command.Tag.Get("example"), command.Help)
+			for _, more := range append([]string{strings.ReplaceAll(detail, "\n", " ")}, texts(own)...) {
+				if more != "" {
+					all += " " + more
+				}
+			}
+			if len(also) > 0 {
+				all += fmt.Sprintf(" Also %s.", strings.Join(also, ", "))
+			}
+			if len(all) < longest {
+				short.WriteString(all + "\n")
+				continue
+			}
+			fmt.Fprintf(&long, "\n### %s\n\n%s\n\n- %s\n", command.FullPath(), wrapped(fmt.Sprintf("%s %s Example: `%s`.",
+				command.Help, detail, command.Tag.Get("example"))), strings.Join(texts(own), "\n- "))
+			if len(also) > 0 {
+				fmt.Fprintf(&long, "- Also %s.\n", strings.Join(also, ", "))
+			}
+		}
+		if short.Len() > 0 {
+			page.WriteString("\n" + short.String())
+		}
+		page.WriteString(long.String())
+	}
+	list := tlsOf(commands)
+	fmt.Fprintf(&page, "\n## Shared flags\n\nThe commands above name these after \"Also\". The last %d are the TLS flags, "+
+		"of commands that call a server.\n\n- %s\n", len(list), strings.Join(slices.Concat(texts(shared), list), "\n- "))
+	return page.String()
+}
+
+// groupOf is the heading under which a command stands.
+func groupOf(command *kong.Node) string {
+	for command.Group == nil {
+		command = command.Parent
+	}
+	return strings.TrimSuffix(command.Group.Title, ":")
+}
+
+// rowsOf returns the arguments and flags of a command, but not those of groups that stand elsewhere.
+func rowsOf(command *kong.Node) (rows []row) {
+	for _, argument := range command.Positional {
+		name := "`" + argument.Summary() + "`"
+		rows = append(rows, row{name, name + ": " + cell(argument.Help)})
+	}
+	for _, f := range flagsOf(command) {
+		if f.Name != "help" && place(command, f) == "" {
+			rows = append(rows, flagRow(f))
+		}
+	}
+	return rows
+}
+
+func flagRow(f *kong.Flag) row {
+	name := "--" + f.Name
+	if f.Tag.Negatable != "" {
+		name = "--[no-]" + f.Name
+	}
+	text := "`" + name + "`"
+	switch {
+	case f.IsBool():
+	case f.Default != "":
+		text = fmt.Sprintf("`%s` (default `%s`)", name, f.Default)
+	default:
+		text = fmt.Sprintf("`%s %s`", name, strings.Trim(f.FormatPlaceHolder(), `"`))
+	}
+	return row{"`" + name + "`", text + ": " + cell(f.Help)}
+}
+
+// place is where a flag of a command is explained, if not with the command.
+func place(command *kong.Node, f *kong.Flag) string {
+	switch {
+	case f.Group == nil:
+		return ""
+	case f.Group.Key == "TLS":
+		return "[TLS flags](#shared-flags)"
+	case f.Group.Key == "Rollout" && command.Name == "push":
+		return "with `--rollout` the [flags of `weft rollout start`](#weft-rollout-start)"
+	case strings.HasSuffix(f.Group.Key, ":") && slices.Contains(settings(), f.Name):
+		return "the [settings](settings.md)"
+	}
+	return ""
+}
+
+// settings are the names of the flags that are settings of a server.
+func settings() (names []string) {
+	of := reflect.TypeFor[config.Server]()
+	for i := range of.NumField() {
+		names = append(names, of.Field(i).Tag.Get("name"))
+	}
+	return names
+}
+
+func elsewhereOf(command *kong.Node) (places []string) {
+	for _, f := range flagsOf(command) {
+		if p := place(command, f); p != "" && !slices.Contains(places, p) {
+			places = append(places, p)
+		}
+	}
+	slices.Reverse(places) // those of the connection last
+	return places
+}
+
+func tlsOf(commands []*kong.Node) []string {
+	found := map[string]string{}
+	for _, command := range commands {
+		for _, f := range flagsOf(command) {
+			if f.Group != nil && f.Group.Key == "TLS" {
+				found[f.Name] = flagRow(f).text
 			}
 		}
 	}
-	rows = append(rows, more)
-	if strings.Join(rows, "") != "" {
-		page.WriteString("\n" + head + strings.Join(rows, ""))
-	}
+	return slices.Sorted(maps.Values(found))
 }
 
-// value is what a flag takes: its default, or what stands for a value; nothing for a switch.
-func value(f *kong.Flag) string {
-	if f.IsBool() {
-		return ""
+func texts(rows []row) (list []string) {
+	for _, r := range rows {
+		list = append(list, r.text)
 	}
-	return " `" + cmp.Or(f.Default, strings.Trim(f.FormatPlaceHolder(), `"`)) + "`"
+	return list
 }
 
-func cell(text string) string { return strings.NewReplacer("|", `\|`, "<", `\<`).Replace(text) }
+// wrapped breaks a text into lines of at most 120 columns.
+func wrapped(text string) string {
+	var lines []string
+	for _, word := range strings.Fields(text) {
+		if last := len(lines) - 1; last >= 0 && len(lines[last])+1+len(word) <= 120 {
+			lines[last] += " " + word
+		} else {
+			lines = append(lines, word)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+func cell(text string) string { return strings.ReplaceAll(text, "<", `\<`) }

@@ -15,7 +15,7 @@ type predictCommand struct{ ask.Options }
 
 // Help implements kong.HelpProvider: the text below the flags.
 func (predictCommand) Help() string {
-	return `Types and shapes come from the model. Without --input the command prints the inputs that the model takes.`
+	return `Types and shapes come from the model. Without --input and --episode, the command prints the inputs that the model takes.`
 }
 
 // Run asks for one prediction. Inputs may come from standard input.

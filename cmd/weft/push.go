@@ -22,7 +22,7 @@ type pushCommand struct {
 
 // Help implements kong.HelpProvider: the text below the flags.
 func (*pushCommand) Help() string {
-	return `The command returns when the version is ready, or prints why it is not.`
+	return `If versions.policy selects the version, the command returns when it is ready, or prints why it is not.`
 }
 
 // Run uploads the version. Before a rollout the version that answers is given all traffic: the new one would take it

@@ -81,23 +81,23 @@ type rolloutStart struct {
 
 // rolloutPlan is the stages of a rollout, and what the gate asks for.
 type rolloutPlan struct {
-	Stages    []float64     `default:"1,10,50,100" help:"Percentages of the traffic for the candidate, stage by stage."`
-	Stage     time.Duration `default:"30s" help:"Shortest duration of a stage."`
-	Automatic bool          `default:"true" negatable:"" help:"Advance and roll back without further commands."`
+	Stages    []float64     `default:"1,10,50,100" help:"Percentages of the traffic for the candidate, ascending to 100."`
+	Stage     time.Duration `default:"30s" help:"Shortest duration of a stage; a rollback does not wait for it."`
+	Automatic bool          `default:"true" negatable:"" help:"Advance and roll back without further commands (the default)."`
 
-	MaxDuration time.Duration `default:"168h" help:"End without a verdict after this time; the baseline gets all traffic."`
+	MaxDuration time.Duration `default:"168h" help:"With --automatic: end without a verdict after this time; the baseline gets all traffic."`
 
 	MinRequests   int64    `default:"100" help:"Requests that the candidate must answer in each stage."`
-	MinEpisodes   int64    `default:"20" help:"Episodes with an outcome that each version needs."`
+	MinEpisodes   int64    `default:"20" help:"With --outcome: episodes with the outcome that each version needs; at least 300 without --outcome-min and --outcome-max."`
 	MaxErrorRate  float64  `default:"0.01" help:"Allowed excess over the baseline in the fraction of model failures and of slow requests."`
-	MaxLatency    float64  `name:"max-latency-ratio" default:"1.5" help:"A request is slow above this multiple of the baseline's p95 compute time."`
+	MaxLatency    float64  `name:"max-latency-ratio" default:"1.5" help:"A request of the candidate is slow above this multiple of the baseline's p95 compute time."`
 	MinAgreement  float64  `default:"0" help:"Fraction of shadowed requests that must agree; 0 disables the check."`
-	MaxFailures   float64  `name:"max-failure-increase" default:"0.01" help:"Allowed excess over the baseline in the fraction of other failures."`
-	MaxLost       float64  `name:"max-lost-increase" default:"0.05" help:"Allowed excess over the baseline in the fraction of episodes without an outcome."`
+	MaxFailures   float64  `name:"max-failure-increase" default:"0.01" help:"Allowed excess over the baseline in the fraction of other failures, except for lack of capacity or time."`
+	MaxLost       float64  `name:"max-lost-increase" default:"0.05" help:"With --outcome: allowed excess over the baseline in the fraction of episodes that end without one."`
 	Outcome       string   `default:"" placeholder:"NAME" help:"The outcome to compare, such as reward; empty disables the check."`
 	LowerIsBetter bool     `help:"A lower outcome is better."`
 	Margin        float64  `default:"0" help:"Allowed shortfall of the candidate's mean outcome, in its units; with 0 the candidate must be better."`
-	OutcomeMin    *float64 `placeholder:"NUMBER" help:"The least possible outcome. Without bounds the server assumes the range seen so far."`
+	OutcomeMin    *float64 `placeholder:"NUMBER" help:"The least possible outcome. Without bounds the server assumes the range seen so far, with as much room on either side."`
 	OutcomeMax    *float64 `placeholder:"NUMBER" help:"The greatest possible outcome."`
 	Alpha         float64  `default:"0.05" help:"Largest probability of a wrong promotion, and of a wrong rollback."`
 }

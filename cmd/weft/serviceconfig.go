@@ -10,8 +10,8 @@ type serviceCommand struct {
 // Help implements kong.HelpProvider: the text below the flags.
 func (serviceCommand) Help() string {
 	return `Give it to gRPC clients as their default service config, or publish it by DNS. Go clients must import
-google.golang.org/grpc/health and .../balancer/weightedroundrobin or .../balancer/ringhash; otherwise they use round
-robin.`
+google.golang.org/grpc/health, and .../balancer/weightedroundrobin or .../balancer/ringhash; without the balancer they
+use round robin.`
 }
 
 // policies are the balancing of a service config; a client takes the first that it knows.

@@ -114,7 +114,8 @@ type Load struct {
 // Help says what else there is to know.
 func (*Load) Help() string {
 	return "The command returns when the version is ready, or prints why it is not. The version stays loaded until " +
-		"`weft unload`, or until versions.policy changes. An interrupted command does not stop the load."
+		"`weft unload` or a change of versions.policy; without a state directory also until a restart. An interrupted " +
+		"command does not stop the load."
 }
 
 // Run loads the version.
@@ -142,8 +143,8 @@ type Unload struct {
 
 // Help says what else there is to know.
 func (*Unload) Help() string {
-	return "The command returns when the version has answered its last request. The version stays unloaded until " +
-		"`weft load`, or until versions.policy changes."
+	return "The command returns when the last request of the version has ended. The version stays unloaded until " +
+		"`weft load` or a change of versions.policy; without a state directory also until a restart."
 }
 
 // Run unloads the version.

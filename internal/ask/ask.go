@@ -23,13 +23,13 @@ import (
 // Options are the flags.
 type Options struct {
 	Model   string          `arg:"" help:"Name of the model."`
-	Input   []string        `sep:"none" placeholder:"NAME=JSON" help:"An input as nested JSON lists of numbers, texts, true or false. NAME=@FILE reads a file, NAME=@- standard input. Repeat it for each input; a single input needs no NAME=."`
+	Input   []string        `sep:"none" placeholder:"NAME=JSON" help:"An input as nested JSON lists of numbers, texts, true or false. NAME=@FILE reads a file, NAME=@- standard input. Repeat it for each input; without NAME= the model must have one input."`
 	Output  []string        `placeholder:"NAME" help:"Return only these outputs."`
 	Version *int64          `xor:"choice" placeholder:"N" help:"Ask this version. By default traffic decides, or the newest ready version answers."`
 	Label   *string         `xor:"choice" placeholder:"NAME" help:"Ask the version with this label."`
-	Episode string          `placeholder:"NAME" help:"The episode of the request. Its requests go to one version, and may leave out inputs that the server keeps."`
-	Begin   bool            `help:"Begin the episode, from the initial state of the model."`
-	Step    uint64          `placeholder:"N" help:"The number of this step, from 1. A repeated number gets the same answer and runs nothing."`
+	Episode string          `placeholder:"NAME" help:"The episode of the request, which may leave out inputs that the server keeps."`
+	Begin   bool            `help:"Begin the episode, from the initial state of the model, if it has state."`
+	Step    uint64          `placeholder:"N" help:"The number of this step, from 1. If the model has state, repeating the latest number returns the same answer without running the model."`
 	End     bool            `help:"End the episode with this request."`
 	Timeout config.Duration `default:"10s" help:"How long to wait for an answer."`
 	JSON    bool            `name:"json" help:"Print the answer as JSON."`

@@ -195,9 +195,9 @@ func table(rows [][]string) string {
 // Traffic is `weft traffic`.
 type Traffic struct {
 	Model    string   `arg:"" help:"Name of the model."`
-	Split    []string `arg:"" optional:"" placeholder:"VERSION=WEIGHT" help:"Versions with their weights, such as 2=90 3=10, or SLOT:VERSION=WEIGHT. Without arguments and flags the command shows the traffic."`
-	Shadow   []string `placeholder:"VERSION=PERCENT" help:"Shadow this percentage of requests to a version; 0 stops it. Other shadows stay."`
-	Clear    bool     `help:"Remove the split and the shadows; the newest ready version answers."`
+	Split    []string `arg:"" optional:"" placeholder:"VERSION=WEIGHT" help:"Versions with their weights, such as 2=90 3=10, or SLOT:VERSION=WEIGHT. Without a split, --shadow and --clear, the command shows the traffic."`
+	Shadow   []string `placeholder:"VERSION=PERCENT" help:"Copy this percentage of the requests to a version as a shadow; 0 stops it. Other shadows stay."`
+	Clear    bool     `help:"Remove the split and the shadows; the newest ready version that was not rolled back answers."`
 	Revision uint64   `placeholder:"N" help:"Change the traffic only if it has this revision."`
 	Printing
 	Admin
@@ -205,8 +205,8 @@ type Traffic struct {
 
 // Help says what else there is to know.
 func (*Traffic) Help() string {
-	return "Episodes are assigned to slots by name. A slot without a name keeps the name that its version has, or is " +
-		"named v and the version's number."
+	return "Weft assigns episodes to slots by the slots' names. A split without names keeps the present name of the version's " +
+		"slot; a new slot of version 3 is named v3."
 }
 
 // Run shows or sets the traffic.

@@ -29,8 +29,8 @@ type Push struct {
 	File    string `arg:"" type:"path" help:"An ONNX file with its external data beside it, a pipeline YAML file, or a directory with model.onnx or pipeline.yaml."`
 	Model   string `required:"" placeholder:"NAME" help:"Name of the model; the server creates a new one if necessary."`
 	Version int64  `placeholder:"N" help:"The version's number; by default the highest plus one."`
-	Label   string `placeholder:"NAME" help:"Give the version this label once it is ready."`
-	Rollout bool   `help:"Start a rollout from the version that answers now; the flags are those of weft rollout start."`
+	Label   string `placeholder:"NAME" help:"Give the version this label when it is ready."`
+	Rollout bool   `help:"Start a rollout from the version that answers now."`
 	Printing
 	Admin
 }

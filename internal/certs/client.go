@@ -20,10 +20,10 @@ import (
 
 // Client is the flags by which a command calls a server over TLS.
 type Client struct {
-	TLS        bool   `name:"tls" help:"Use TLS with the system's CAs; the other TLS flags imply it."`
-	CA         string `name:"tls-ca" type:"path" placeholder:"FILE" help:"Trust the CAs of this PEM file instead."`
+	TLS        bool   `name:"tls" help:"Use TLS with the system's CAs; the other --tls flags imply it."`
+	CA         string `name:"tls-ca" type:"path" placeholder:"FILE" help:"Trust the CAs of this PEM file instead of the system's."`
 	Cert       string `name:"tls-cert" type:"path" placeholder:"FILE" help:"PEM file of the client certificate."`
-	Key        string `name:"tls-key" type:"path" placeholder:"FILE" help:"PEM file of its key."`
+	Key        string `name:"tls-key" type:"path" placeholder:"FILE" help:"PEM file of the certificate's key."`
 	ServerName string `name:"tls-server-name" placeholder:"NAME" help:"Name in the server's certificate, if it is not the address."`
 	TokenFile  string `name:"token-file" type:"path" placeholder:"FILE" help:"File of the bearer token; without TLS only for a server on this machine."`
 }

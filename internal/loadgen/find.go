@@ -17,9 +17,9 @@ import (
 // Objective is what a search asks of each open loop.
 type Objective struct {
 	Find      bool            `help:"Search for the highest rate that meets --p99 and --in-time, starting at --rate (100)."`
-	P99       config.Duration `name:"p99" help:"Largest allowed p99 latency." placeholder:"DURATION"`
-	InTime    float64         `default:"0.99" help:"Least fraction answered within the deadline."`
-	Precision float64         `default:"0.05" help:"Relative precision of the rate found."`
+	P99       config.Duration `name:"p99" help:"With --find: largest allowed p99 latency." placeholder:"DURATION"`
+	InTime    float64         `default:"0.99" help:"With --find: least fraction answered within the deadline."`
+	Precision float64         `default:"0.05" help:"With --find: relative precision of the rate found."`
 }
 
 const (

@@ -17,16 +17,16 @@ type Stream struct {
 	Label   string `yaml:"label" help:"Ask the version with this label." placeholder:"NAME"`
 
 	// How the requests come: exactly one of Callers, Rate and Trace is set.
-	Callers  int      `yaml:"callers" help:"Closed loop with this many callers (8 unless --rate or --trace is set)." placeholder:"N"`
+	Callers  int      `yaml:"callers" help:"Closed loop with this many callers (8 unless --rate, --trace or --find is set)." placeholder:"N"`
 	Rate     float64  `yaml:"rate" help:"Open loop with this many requests a second." placeholder:"N"`
 	Arrivals Arrivals `yaml:"arrivals" default:"poisson" enum:"poisson,gamma,constant" help:"Arrivals of an open loop: poisson, gamma (with --cv) or constant."`
 	CV       float64  `yaml:"cv" help:"Coefficient of variation of gaps for gamma; above 1 means bursts." placeholder:"N"`
 	Trace    string   `yaml:"trace" help:"Open loop that sends at the times in this file (seconds, one a line, ascending)." type:"path" placeholder:"FILE"`
 
 	// What each request is, and what its caller does.
-	Deadline config.Duration `yaml:"deadline" default:"1s" help:"Deadline of each request, from when it is due; 0: none."`
+	Deadline config.Duration `yaml:"deadline" default:"1s" help:"Deadline of each attempt, counted for the first one from when the request is due; 0: none."`
 	Patience config.Duration `yaml:"patience" help:"Stop waiting after this, without cancelling the call; 0: never." placeholder:"DURATION"`
-	Retries  int             `yaml:"retries" help:"Retries of a request that was refused, unavailable or late, after pauses that double from 10 ms." placeholder:"N"`
+	Retries  int             `yaml:"retries" help:"Retries of a request that was refused, unavailable or late, after pauses that double from about 10 ms." placeholder:"N"`
 	Priority Priority        `yaml:"priority" default:"critical" enum:"critical,critical_plus,sheddable,sheddable_plus" help:"critical, critical_plus, sheddable or sheddable_plus."`
 	Rows     int64           `yaml:"rows" default:"1" help:"Rows of each generated request."`
 	OpenDims int64           `yaml:"open_dims" default:"1" help:"Size of open dimensions in generated requests."`

@@ -15,24 +15,24 @@ type Options struct {
 	Files   []string `arg:"" name:"file" help:"Files or directories that weft serve --record wrote." type:"path"`
 	Target  string   `required:"" help:"The server, or unix:/PATH." placeholder:"HOST:PORT"`
 	Model   string   `help:"Replay requests of this model; default: the first request's." placeholder:"NAME"`
-	Version int64    `help:"Ask this version; default: the version or label recorded." xor:"choice" placeholder:"N"`
+	Version int64    `help:"Ask this version; default: as each recorded request asked." xor:"choice" placeholder:"N"`
 	Label   string   `help:"Ask the version with this label." xor:"choice" placeholder:"NAME"`
 
 	certs.Client `embed:"" group:"TLS"`
 
 	RecordedVersion int64 `help:"Replay only requests that this version answered." placeholder:"N"`
 
-	Speed       Speed           `default:"recorded" help:"recorded, a factor such as 2 or 0.5, or max."`
+	Speed       Speed           `default:"recorded" help:"Pace of the requests: recorded, a factor such as 2 or 0.5, or max."`
 	Concurrency int             `default:"64" help:"Largest number of requests in flight."`
-	MaxGap      config.Duration `help:"Shorten longer pauses between requests to this." placeholder:"DURATION"`
+	MaxGap      config.Duration `help:"Shorten longer recorded pauses between requests to this." placeholder:"DURATION"`
 	Timeout     config.Duration `help:"Deadline of each request; default: the recorded one, else 30s." placeholder:"DURATION"`
 	tolerances
 
 	// The limits of the gate.
-	MinRequests     int64   `default:"100" help:"Gate: answers that are needed."`
-	MaxErrorRate    float64 `default:"0.01" help:"Gate: largest fraction of model failures."`
+	MinRequests     int64   `default:"100" help:"Gate: answers to compare that are needed."`
+	MaxErrorRate    float64 `default:"0.01" help:"Gate: largest fraction of requests on which the model fails."`
 	MaxLatencyRatio float64 `default:"1.5" help:"Gate: largest ratio of p95 compute times, replayed to recorded."`
-	MaxFailures     float64 `name:"max-failure-increase" default:"0.01" help:"Gate: allowed excess in the fraction of other failures."`
+	MaxFailures     float64 `name:"max-failure-increase" default:"0.01" help:"Gate: allowed excess over the recording in the fraction of other failures."`
 	MaxUncompared   float64 `default:"0.1" help:"Gate: largest fraction of requests that cannot be compared."`
 	MinAgreement    float64 `default:"0" help:"Gate: least fraction of equal answers; 0 disables the check."`
 }

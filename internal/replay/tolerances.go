@@ -15,8 +15,8 @@ import (
 
 // tolerances are the differences up to which outputs agree, relative to the largest magnitude of the recorded output.
 type tolerances struct {
-	Tolerance  float64            `default:"0.001" help:"Largest difference of equal elements, relative to the output's largest magnitude."`
-	Tolerances map[string]float64 `mapsep:"," help:"Tolerances of single outputs; 0: equal values." placeholder:"OUTPUT=NUMBER,..."`
+	Tolerance  float64            `default:"0.001" help:"Largest difference of equal floating-point elements, relative to the largest magnitude of the recorded output."`
+	Tolerances map[string]float64 `mapsep:"," help:"Tolerances of single floating-point outputs; 0: equal values." placeholder:"OUTPUT=NUMBER,..."`
 }
 
 // of returns the tolerance of an output.
