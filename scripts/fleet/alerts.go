@@ -24,8 +24,8 @@ const runbook = "https://github.com/weftserve/weft/blob/main/docs/operations/mon
 var severities = []string{"critical", "warning", "info"}
 
 var (
-	used    = regexp.MustCompile(`\$labels\.(\w+)`)
-	row     = regexp.MustCompile(`(?m)^\| <a id="(\w+)"></a>(\w+) \| [^|]+ \| [^|]+ \|$`)
+	used = regexp.MustCompile(`\$labels\.(\w+)`)
+	row  = regexp.MustCompile(`(?m)^\| <a id="(\w+)"></a>(\w+) \| [^|]+ \| [^|]+ \|$`)
 )
 
 // alertsIn returns what is wrong with the alerts of a file, given the tests of them and the page of operators, on which
