@@ -90,9 +90,9 @@ func (s structs) inner(of ast.Expr) string {
 	return ""
 }
 
-// write writes the settings of a type as a list, by groups, and then those of its fields. Settings that have one
-// comment together stand in one item.
-func (s structs) write(page *strings.Builder, name, prefix string) {
+// write writes the settings of a type as a list, by groups. Settings that have one comment together stand in one item.
+// Those of its fields follow in sections of their own, or below the item where sections is false.
+func (s structs) write(page *strings.Builder, name, indent string, sections bool) {
 	list := s.settings(name)
 	keys := map[string]string{}
 	var groups []string
@@ -110,7 +110,7 @@ func (s structs) write(page *strings.Builder, name, prefix string) {
 			if one.group != group || one.text == "" {
 				continue
 			}
-			fmt.Fprintf(page, "- `%s`", one.key)
+			fmt.Fprintf(page, "%s- `%s`", indent, one.key)
 			for _, more := range list[i+1:] {
 				if more.text != "" {
 					break
@@ -121,12 +121,15 @@ func (s structs) write(page *strings.Builder, name, prefix string) {
 				fmt.Fprintf(page, " (default `%s`)", one.def)
 			}
 			fmt.Fprintf(page, ": %s\n", forReaders(one, keys))
+			if one.of != "" && !sections {
+				s.write(page, one.of, indent+"  ", false)
+			}
 		}
 	}
 	for _, one := range list {
-		if one.of != "" {
-			fmt.Fprintf(page, "\n### `%s`\n\n", prefix+one.key)
-			s.write(page, one.of, prefix+one.key+".")
+		if one.of != "" && sections {
+			fmt.Fprintf(page, "\n### `%s`\n\n", one.key)
+			s.write(page, one.of, "", false)
 		}
 	}
 }
@@ -159,12 +162,12 @@ Every setting of the server, of a model and of a pipeline. This page is written 
 
 ## The server: flags of weft serve, keys of --config
 `)
-	structsOf(t, "internal/config").write(&page, "Server", "")
+	structsOf(t, "internal/config").write(&page, "Server", "", true)
 	models := structsOf(t, "runtime/modelrepo")
 	page.WriteString("\n## A model: model.yaml\n\n")
-	models.write(&page, "Manifest", "")
+	models.write(&page, "Manifest", "", true)
 	page.WriteString("\n## A pipeline: pipeline.yaml\n\n")
-	models.write(&page, "Pipeline", "")
+	models.write(&page, "Pipeline", "", false)
 	return page.String()
 }
 

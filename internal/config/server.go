@@ -22,11 +22,11 @@ type Server struct {
 	// HTTP is the address of the HTTP protocols, the page, metrics and health: HOST:PORT or unix:/PATH. Empty disables
 	// it.
 	HTTP string `yaml:"http" name:"http" default:"127.0.0.1:9001" group:"Addresses:" help:"Metrics, health, JSON and the page; empty: none."`
-	// Pprof serves Go profiles (/debug/pprof/) and all metrics of the Go runtime on the HTTP address. Callers who reach
-	// it can take profiles, which slows the server down and shows what it runs.
+	// Pprof serves Go profiles (/debug/pprof/) and all metrics of the Go runtime on the HTTP address. By default every
+	// caller who reaches it can take profiles, which slows the server down and shows what it runs.
 	Pprof bool `yaml:"pprof" name:"pprof" group:"Addresses:" help:"Serve profiles (/debug/pprof/) on --http, too."`
-	// AdminListen is the address of AdminService: HOST:PORT or unix:/PATH. Empty disables it. Callers who reach it can
-	// unload models, so keep it on this machine or protect it.
+	// AdminListen is the address of AdminService: HOST:PORT or unix:/PATH. Empty disables it. By default every caller who
+	// reaches it can unload models, so keep it on this machine or protect it.
 	AdminListen string `yaml:"admin-listen" name:"admin-listen" default:"127.0.0.1:9002" group:"Addresses:" help:"AdminService; empty: none."`
 	// TLSCert and TLSKey are PEM files: the server's certificate with its intermediate certificates, and its key. Every
 	// address then speaks TLS 1.3 only. The server reads them again when they change, and on SIGHUP.
@@ -43,19 +43,20 @@ type Server struct {
 	TLSSPIFFESocket string `yaml:"tls-spiffe-socket,omitempty" name:"tls-spiffe-socket" placeholder:"unix:///PATH" group:"TLS and access:" help:"SPIFFE Workload API."`
 	// TLSDev makes certificates for this machine and keeps them in the user's state directory, or in StateDir.
 	TLSDev bool `yaml:"tls-dev" name:"tls-dev" group:"TLS and access:" help:"Make certificates for this machine."`
-	// Insecure lets addresses that other machines can reach serve every caller without an identity.
+	// Insecure allows addresses that other machines can reach to serve callers without an identity.
 	Insecure bool `yaml:"insecure" name:"insecure" group:"TLS and access:" help:"Allow open addresses without identities."`
 	// Access is a YAML file that says who may do what and how much (docs/how-to/access.md). Empty allows everything to
 	// everybody who reaches the server.
 	Access string `yaml:"access,omitempty" name:"access" default:"" placeholder:"FILE" group:"TLS and access:" help:"YAML file that says who may do what."`
 	// HTTPHosts are host names, without a port, by which callers reach the HTTP address. On loopback they are accepted
-	// besides localhost. On other addresses a non-empty list refuses requests to any other name.
+	// besides localhost and loopback addresses. On other addresses a non-empty list refuses requests to any other name or
+	// address.
 	HTTPHosts []string `yaml:"http-hosts,omitempty,flow" name:"http-hosts" placeholder:"NAME" group:"Addresses:" help:"More names by which callers reach --http."`
 	// HTTPOrigins are origins, such as https://grafana.example, whose pages may read the HTTP address in a browser.
 	HTTPOrigins []string `yaml:"http-origins,omitempty,flow" name:"http-origins" placeholder:"ORIGIN" group:"Addresses:" help:"Origins whose pages may read --http."`
-	// Devices are the devices that models may use: cpu, cuda (the first GPU) or cuda:N. cpu:N runs N batches at a time,
-	// 1 to 999; without N, one for each CPU. Too few leave CPUs idle. More than there are CPUs slow each batch and delay
-	// gRPC.
+	// Devices are the devices that models may use: cpu, cuda (the first GPU) or cuda:N. cpu:N runs N batches at a time, 1
+	// to 999; without N, one for each CPU that the server may use. Too few leave CPUs idle. More than there are CPUs slow
+	// each batch and delay gRPC.
 	Devices []string `yaml:"devices,flow" name:"devices" default:"cpu" group:"Execution:" help:"cpu, cpu:N (N batches at a time), cuda, cuda:N."`
 	// Isolation is where models run. With device, each device has a process, so a model that crashes or hangs does not
 	// end the server. With model, each version has a process on each device. With none, models run in the server.
@@ -68,10 +69,11 @@ type Server struct {
 	// more ends its process, and Weft runs each of its requests once more, alone. Too low refuses models and requests
 	// that would fit. Too high lets the system kill processes when memory runs out.
 	WorkerMemory Bound `yaml:"worker-memory" name:"worker-memory" default:"auto" group:"Limits:" help:"Memory of each model process; 0: no bound."`
-	// RunTimeout is the longest time for one run of a model. A run whose cost is known gets less: 20 times the expected
-	// cost, at least 2 s; with 0 only that bound is left. Weft stops a run that takes longer, if necessary by ending its
-	// process, and runs each of its requests once more, alone. Too low stops the first runs of large models. Too high
-	// lets a hanging run occupy its device for that long.
+	// RunTimeout is the longest time for one run of a model. While other requests wait for the device, a run gets less:
+	// 20 times the expected cost of a full batch, or twice the longest run so far if that is longer, at least 2 s. With 0
+	// only that bound is left. Weft stops a run that takes longer, if necessary by ending its process, and runs each of
+	// its requests once more, alone. Too low stops the first runs of large models. Too high lets a hanging run occupy its
+	// device for that long.
 	RunTimeout Duration `yaml:"run-timeout" name:"run-timeout" default:"30s" group:"Execution:" help:"Longest run of a model; 0: by its cost only."`
 	// RequireDigests refuses versions that have no SHA256SUMS file (weft seal writes it). By default Weft verifies a
 	// version's files only where that file exists.
@@ -110,7 +112,7 @@ type Server struct {
 	// reconnects with newer certificates or to another server. Open calls continue. At least 1m; 0 disables it. Too low
 	// makes callers reconnect constantly. Too high keeps callers whose certificates are no longer valid.
 	MaxConnectionAge Duration `yaml:"max-connection-age" name:"max-connection-age" default:"24h" group:"Limits:" help:"Age at which connections close; 0: never."`
-	// MaxConcurrentRequests bounds the requests inside the server. With 0 only the queues bound them.
+	// MaxConcurrentRequests bounds the predictions inside the server. With 0 only the queues bound them.
 	MaxConcurrentRequests int `yaml:"max-concurrent-requests" name:"max-concurrent-requests" default:"0" group:"Limits:" help:"Requests inside the server; 0: no bound."`
 	// TritonStatusCodes makes the Open Inference Protocol answer overload and missed deadlines with Triton's status
 	// codes.
@@ -120,8 +122,8 @@ type Server struct {
 	// user.
 	SharedMemory bool `yaml:"shared-memory" name:"shared-memory" group:"Compatibility:" help:"Allow shared memory in Open Inference."`
 	// WatchInterval is how often the server scans repositories, besides reacting to file system notifications; at least
-	// 100ms. With 0 it scans only at the start and on SIGHUP. Too low reads the disk without need. Too high delays
-	// changes on file systems without notifications.
+	// 100ms. With 0 it scans only at the start, on SIGHUP and for uploads and loads by hand. Too low reads the disk
+	// without need. Too high delays changes on file systems without notifications.
 	WatchInterval Duration `yaml:"watch-interval" name:"watch-interval" default:"5s" group:"Models:" help:"Time between scans; 0: only on SIGHUP."`
 	// ModelConfigFile is a model config file of TensorFlow Serving. The server serves its models besides those of the
 	// repositories, and follows its changes.
@@ -139,7 +141,7 @@ type Server struct {
 	// Too low leaves a model without a server when one stops. Each copy takes the model's memory.
 	Copies int `yaml:"copies" name:"copies" default:"2" group:"Models:" help:"Replicas of the roster that have each model."`
 	// Cache is a directory for copies of repositories in buckets and registries. With auto it is weft in the user's
-	// cache directory. A server can start from it without a network.
+	// cache directory. Once it is filled, a server can start from it without a network.
 	Cache string `yaml:"cache" name:"cache" default:"auto" placeholder:"DIR" group:"Models:" help:"Directory for copies of remote repositories."`
 	// ModelMemory bounds the estimated memory of all loaded models; 0 disables the bound. A version beyond it is
 	// refused, with the figures. Too low refuses versions that would fit. Too high lets the system kill the process when
@@ -149,8 +151,8 @@ type Server struct {
 	// large models. Too high lets callers who may operate a model fill the disk.
 	MaxUploadBytes Size `yaml:"max-upload-bytes" name:"max-upload-bytes" default:"2GiB" group:"Limits:" help:"Size of an uploaded version; 0: no uploads."`
 	// MaxEpisodes is the number of running episodes whose version the server remembers, at least 1. Beyond it the server
-	// forgets the episode whose last request is oldest; that episode's next request is assigned again by its id. Each
-	// takes about 200 bytes.
+	// forgets ended episodes and then those without a request for longest; the next request of a forgotten episode is
+	// assigned again by its id. Each takes about 200 bytes.
 	MaxEpisodes int `yaml:"max-episodes" name:"max-episodes" default:"100000" group:"Models:" help:"Running episodes that keep their version."`
 	// EpisodeTTL is the time without a request after which an episode counts as ended, at least 1s.
 	EpisodeTTL Duration `yaml:"episode-ttl" name:"episode-ttl" default:"10m" group:"Models:" help:"An episode ends after this long without a request."`

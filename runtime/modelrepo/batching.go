@@ -8,28 +8,29 @@ import (
 
 // Batching says how requests share executions.
 type Batching struct {
-	// Mode is auto (the default: batch if the rows are shown to be independent when the model is loaded), on or off.
+	// Mode is whether requests share executions: auto (the default: if the rows are shown to be independent when the
+	// model is loaded), on or off.
 	Mode BatchMode `yaml:"mode" enum:"auto,on,off"`
-	// MaxBatchSize is the largest number of rows in one execution, 1 to 65536, default 64. Too low wastes the device.
-	// Too high makes single executions long, so that urgent requests wait behind them.
+	// MaxBatchSize is the largest number of rows that share one execution, 1 to 65536, default 64. Too low wastes the
+	// device. Too high makes single executions long, so that urgent requests wait behind them.
 	MaxBatchSize int `yaml:"max_batch_size"`
 	// MaxBatchCost is the longest device time that one execution is planned to take, 100us to 1m, default 100ms. Too low
 	// wastes the device. Too high lets one execution delay every other model by that much.
 	MaxBatchCost config.Duration `yaml:"max_batch_cost"`
 	// BatchTimeout holds a partial batch for this long to collect more rows, even while the device is idle, up to 1m. It
-	// ends early when a deadline or latency target would be missed. With 0, the default, an idle device starts waiting
-	// requests at once. Higher values add that latency whenever traffic is low.
+	// ends early when a deadline, or a latency target that a request or target_latency sets, would be missed. With 0, the
+	// default, an idle device starts waiting requests at once. Higher values add that latency whenever traffic is low.
 	BatchTimeout config.Duration `yaml:"batch_timeout"`
-	// MaxQueue is the largest number of requests that wait for one version, 0 to 1000000. 0, the default, means 1000,
-	// plus requests whose own deadlines can still be met. Too low refuses bursts. Too high makes requests without a
-	// deadline wait long.
+	// MaxQueue is the largest number of requests that wait for one version on one device, 0 to 1000000. 0, the default,
+	// means 1000, plus requests whose own deadlines can still be met. Too low refuses bursts. Too high makes requests
+	// without a deadline wait long.
 	MaxQueue int `yaml:"max_queue"`
 	// OnFull is what happens to a request beyond MaxQueue: refuse (the default) answers RESOURCE_EXHAUSTED at once; wait
 	// holds the call until there is room or its deadline passes.
 	OnFull OnFull `yaml:"on_full" enum:"refuse,wait"`
 	// MaxRequestRows is the largest number of rows in one request, 1 to 1048576, default 4096. More rows are an invalid
-	// argument. A request with more than MaxBatchSize rows is split over several executions. Too high lets one request
-	// occupy the device for long.
+	// argument. If the version is batched, a request with more than MaxBatchSize rows is split over several executions.
+	// Too high lets one request occupy the device for long.
 	MaxRequestRows int `yaml:"max_request_rows"`
 	// AllowedBatchSizes are the only batch sizes, ascending; the last equals MaxBatchSize. Empty, the default, allows
 	// any size. Few sizes suit engines that prepare for each size, and cost the time of padding rows. Weft pads a batch

@@ -16,14 +16,14 @@ type Manifest struct {
 	// Synth makes this a synthetic model, which has a latency curve in place of a model file. Without it the model is an
 	// ONNX model.
 	Synth *Synth `yaml:"synth,omitempty"`
-	// ONNX says how ONNX Runtime runs the model. A synthetic model ignores it.
+	// ONNX says how ONNX Runtime runs the model. It is an error in a synthetic model.
 	ONNX ONNX `yaml:"onnx"`
 	// Isolation is the process that the model runs in: server (as the server's isolation says) or model (a process for
 	// each version on each device). A process takes about 30 MB, and on a GPU a CUDA context; when it dies, no other
 	// model waits. It is ignored, with a note, where models run in the server's process.
 	Isolation Isolation `yaml:"isolation" enum:"server,model"`
-	// Replicas is the number of devices on which each version is loaded, so that they share its requests: at least 1,
-	// the default, or auto, which follows the load. A version never has more replicas than devices that can run it. Each
+	// Replicas is the number of devices on which each version is loaded, so that they share its requests: 1, the default,
+	// to 64, or auto, which follows the load. A version never has more replicas than devices that can run it. Each
 	// replica takes the version's memory on its device.
 	Replicas Replicas `yaml:"replicas"`
 	// Copies is the number of replicas of the roster that have the model, up to 1000; the default is the server's
@@ -37,9 +37,10 @@ type Manifest struct {
 	// identity (each calling identity, across all models of the device that say so). With identity, Weight applies to
 	// requests without a known identity, and batching.max_queue applies per identity.
 	Fairness Fairness `yaml:"fairness" enum:"version,model,identity"`
-	// TargetLatency is the latency target of requests that bring none. It orders requests and ends
-	// batching.batch_timeout early; it refuses nothing. 0, the default, derives it from the measured cost of a full
-	// batch. Too low makes other models wait and batches small. Too high makes this model wait for others.
+	// TargetLatency is the latency target of requests that bring none. It orders requests and ends batching.batch_timeout
+	// early; it refuses nothing. 0, the default, means five times the measured cost of a full batch, within 20 ms and 1
+	// s, and does not end batching.batch_timeout. Too low makes other models wait and batches small. Too high makes this
+	// model wait for others.
 	TargetLatency config.Duration `yaml:"target_latency"`
 	// MaxLatency is the deadline of requests that bring none, default 10s. Requests that cannot meet it are refused or
 	// dropped. 0 disables it, so that such requests wait without end. Too low refuses useful requests. Too high computes
@@ -49,16 +50,16 @@ type Manifest struct {
 	Batching Batching `yaml:"batching"`
 	// Versions selects the versions that are served, and names them.
 	Versions Versions `yaml:"versions"`
-	// Traffic divides the requests that name neither a version nor a label. By default the newest ready version answers
-	// all of them.
+	// Traffic divides the requests that name neither a version nor a label. By default the newest ready version that was
+	// not rolled back answers all of them.
 	Traffic *Traffic `yaml:"traffic,omitempty"`
 	// Declared is the signature that a config.pbtxt says the model has; nil: none says so. The opened model must have it.
 	Declared *Declared `yaml:"-"`
 	// Warmup lists requests that run before a version is ready. A version whose warm-up fails does not load. By default
 	// only synthetic inputs run.
 	Warmup []Warmup `yaml:"warmup,omitempty"`
-	// State says which inputs the server keeps between the requests of an episode. By default it keeps none, except
-	// pairs that it recognises by names and shapes.
+	// State says which inputs the server keeps between the requests of an episode. By default it keeps only pairs that it
+	// recognises by names and shapes; none in place of the keys keeps nothing.
 	State *State `yaml:"state,omitempty"`
 }
 

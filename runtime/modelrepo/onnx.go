@@ -12,12 +12,12 @@ import (
 // ONNX says how ONNX Runtime runs a model.
 type ONNX struct {
 	// Providers are the execution providers in the order in which they are tried, default [cpu]. With [cuda, cpu], a
-	// server without CUDA runs the model on the CPU and logs a warning. tensorrt leaves nodes that it does not support
-	// to CUDA. openvino and coreml choose their device themselves and are scheduled as the CPU.
+	// server without CUDA whose devices include cpu runs the model there and logs a warning. tensorrt leaves nodes that
+	// it does not support to CUDA. openvino and coreml choose their device themselves and are scheduled as the CPU.
 	Providers []Provider `yaml:"providers,flow" enum:"cpu,cuda,tensorrt,openvino,coreml"`
 	// IntraOpThreads is the number of CPU threads of one execution, 1 to 256, default 1, or auto: one for each 32 MiB of
-	// weights, up to the number of CPUs. More threads shorten a large model's execution, take CPUs from other models,
-	// and make costs harder to predict.
+	// weights, at most as many as the CPU runs batches (cpu:N). More threads shorten a large model's execution, take CPUs
+	// from other models, and make costs harder to predict.
 	IntraOpThreads Threads `yaml:"intra_op_threads"`
 	// Device is the CUDA device that the model runs on, such as cuda:1; the server's devices must include it. By default
 	// the server chooses.

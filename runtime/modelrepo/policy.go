@@ -11,8 +11,8 @@ import (
 type Versions struct {
 	// Policy selects the versions that are served: all, {latest: N} or {specific: [N, ...]}. The default is {latest: 1}.
 	Policy Policy `yaml:"policy" config:"replace"`
-	// Transition is which step comes first when the selection changes: availability loads new versions before it unloads
-	// old ones; resource unloads first.
+	// Transition is which step comes first when the selection changes: availability (the default) loads new versions
+	// before it unloads old ones; resource unloads first.
 	Transition Transition `yaml:"transition" enum:"availability,resource"`
 	// Labels are names of versions for requests, such as stable: 3. A labelled version must exist, and the policy must
 	// not exclude it.

@@ -23,7 +23,7 @@ type State struct {
 	// Windows are inputs that hold the latest values of another input or of an output, as a stack of frames.
 	Windows []StateWindow `yaml:"windows,flow,omitempty"`
 	// Initial gives the value of such an input in the first request of an episode, by the input's name, default 0: a
-	// number that fills it, or a file with one row as nested JSON lists.
+	// number that fills it, or a .json file with one row as nested lists.
 	Initial map[string]config.Scalar `yaml:"initial,flow,omitempty"`
 	// Start names an input that the server sets to 1 in the first request of an episode and to 0 in the others.
 	Start string `yaml:"start,omitempty"`
@@ -39,7 +39,8 @@ type State struct {
 	// callers. Too high keeps the state of callers that have left.
 	Idle config.Duration `yaml:"idle"`
 	// OnVersionChange is what happens to an episode when another version is to answer it. refuse (the default) answers
-	// that the episode is lost. reset begins it again. carry continues with its state where the shapes are equal.
+	// that the episode is lost. reset begins it again. carry continues with its state; if names, types or shapes differ,
+	// the episode is lost.
 	OnVersionChange OnVersionChange `yaml:"on_version_change" enum:"refuse,reset,carry"`
 	// Bind can be stream: an episode then ends with the stream on which it began. By default it does not.
 	Bind StateBinding `yaml:"bind,omitempty" enum:"stream"`

@@ -10,7 +10,7 @@ import (
 
 // Traffic divides the requests that name neither a version nor a label among the versions of a model.
 type Traffic struct {
-	// Split lists the slots that divide the traffic. Without slots the newest ready version answers everything.
+	// Split lists the slots that divide the traffic. By default there are none.
 	Split []SplitEntry `yaml:"split,omitempty"`
 	// Shadow lists versions that receive copies of requests. Weft compares their answers, and no caller receives them.
 	// By default there are none.
@@ -39,7 +39,8 @@ type ShadowEntry struct {
 	// of an episode needs whole episodes.
 	Per Per `yaml:"per" enum:"episode,request"`
 	// Tolerance is the largest difference at which two elements count as equal, relative to the output's largest
-	// magnitude; above 0, default 0.001. Too low reports rounding as a difference. Too high hides real differences.
+	// magnitude; above 0, at most 1, default 0.001. Too low reports rounding as a difference. Too high hides real
+	// differences.
 	Tolerance float64 `yaml:"tolerance"`
 	// Tolerances gives tolerances of single outputs by name, 0 to 1; 0 requires equal values. Other outputs use
 	// Tolerance.

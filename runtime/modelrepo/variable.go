@@ -14,7 +14,7 @@ type VariableDim struct {
 	// the model.
 	Axis int `yaml:"axis"`
 	// Buckets are the lengths that are executed, ascending. A request gets the smallest length that is not below its
-	// own; a longer request than the last is refused. Few lengths waste time on padding. Many make batches small and
+	// own; a request longer than the last is refused. Few lengths waste time on padding. Many make batches small and
 	// loading slow.
 	Buckets []int `yaml:"buckets,flow"`
 	// PadValue is the added value, of the input's type. The default is 0, false or the empty string.

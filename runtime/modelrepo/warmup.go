@@ -31,7 +31,7 @@ type WarmupInput struct {
 	DType DType `yaml:"dtype,omitempty"`
 	// Shape is the shape of one row without the batch dimension, or the whole shape; required.
 	Shape tensor.Shape `yaml:"shape,flow"`
-	// Data is zero or random (small numbers). The default is random.
+	// Data is what the elements are: random (small numbers, the default) or zero.
 	Data WarmupData `yaml:"data,omitempty" enum:"zero,random"`
 	// File is a file in the model's directory warmup that holds the elements in place of Data: those of one row, which
 	// repeat for all rows, or those of the whole shape.
