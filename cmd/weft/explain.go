@@ -15,9 +15,8 @@ type explainCommand struct{ ask.Explain }
 
 // Help implements kong.HelpProvider: the text below the flags.
 func (explainCommand) Help() string {
-	return `Without a request, the command lists recent requests that were late or failed. The story says when the request was
-admitted, who used the device while it waited, and which batch it ran in. The server remembers its latest requests:
-about the last minute at 1,000 requests per second. An episode's name means its latest request.`
+	return `Without a request, the command lists recent requests that were late or failed. The server remembers its latest
+requests, at 1,000 per second those of about a minute.`
 }
 
 // Run prints the explanation. The server's text has names of callers, so that it is made printable.

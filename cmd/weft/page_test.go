@@ -65,7 +65,7 @@ func TestPage(t *testing.T) {
 }
 
 // longest is how many bytes a command with its flags has in one item of a list: more stand in a section.
-const longest = 480
+const longest = 600
 
 // written is the page: by groups, first the commands with few flags, and then a section for each other. What three
 // commands or more have stands once, at the end.
@@ -219,15 +219,19 @@ func texts(rows []row) (list []string) {
 
 // wrapped breaks a text into lines of at most 120 columns.
 func wrapped(text string) string {
+	parts := strings.Split(text, "`")
+	for i := 1; i < len(parts); i += 2 { // a command line stays whole
+		parts[i] = strings.ReplaceAll(parts[i], " ", "\x00")
+	}
 	var lines []string
-	for _, word := range strings.Fields(text) {
+	for _, word := range strings.Fields(strings.Join(parts, "`")) {
 		if last := len(lines) - 1; last >= 0 && len(lines[last])+1+len(word) <= 120 {
 			lines[last] += " " + word
 		} else {
 			lines = append(lines, word)
 		}
 	}
-	return strings.Join(lines, "\n")
+	return strings.ReplaceAll(strings.Join(lines, "\n"), "\x00", " ")
 }
 
 func cell(text string) string { return strings.ReplaceAll(text, "<", `\<`) }

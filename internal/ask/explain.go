@@ -22,7 +22,7 @@ import (
 
 // Explain are the flags of `weft explain`.
 type Explain struct {
-	Request string          `arg:"" optional:"" help:"A request id, an episode, or the server's number, such as '#1234'."`
+	Request string          `arg:"" optional:"" help:"A request id, an episode (for its latest request), or the server's number, such as '#1234'."`
 	Model   string          `placeholder:"NAME" help:"List only requests of this model."`
 	Limit   uint32          `default:"20" help:"List at most this many requests, newest first; 0 means 100."`
 	JSON    bool            `name:"json" help:"Print it as JSON."`
