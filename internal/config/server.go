@@ -71,9 +71,9 @@ type Server struct {
 	WorkerMemory Bound `yaml:"worker-memory" name:"worker-memory" default:"auto" group:"Limits:" help:"Memory of each model process; 0: no bound."`
 	// RunTimeout is the longest time for one run of a model. While other requests wait for the device, a run gets less:
 	// 20 times the expected cost of a full batch, or twice the longest run so far if that is longer, at least 2 s. With 0
-	// only that bound is left. Weft stops a run that takes longer, if necessary by ending its process, and runs each of
-	// its requests once more, alone. Too low stops the first runs of large models. Too high lets a hanging run occupy its
-	// device for that long.
+	// only that bound is left. By default Weft stops a run that takes longer, if necessary by ending its process, and
+	// runs each of its requests once more, alone. Too low stops the first runs of large models. Too high lets a hanging
+	// run occupy its device for that long.
 	RunTimeout Duration `yaml:"run-timeout" name:"run-timeout" default:"30s" group:"Execution:" help:"Longest run of a model; 0: by its cost only."`
 	// RequireDigests refuses versions that have no SHA256SUMS file (weft seal writes it). By default Weft verifies a
 	// version's files only where that file exists.
@@ -100,9 +100,10 @@ type Server struct {
 	// one client take that much memory for each call.
 	MaxMessageBytes Size `yaml:"max-message-bytes" name:"max-message-bytes" default:"16MiB" group:"Limits:" help:"Largest message, in either direction."`
 	// MaxHeldBytes bounds the memory held for all connections together, at least 16MiB: requests being received, answers
-	// not yet read by callers, 56 KiB for each connection and 24 KiB for each open call. Near the bound, connections
-	// that hold much without progress get no new calls; beyond it the worst connection is closed. Too low closes
-	// connections with many calls. Too high lets strangers take that much memory.
+	// not yet read by callers, 56 KiB for each connection and 24 KiB for each open call. Near the bound, connections that
+	// hold much without progress get no new calls; beyond it, and beyond half of the process's file descriptors, the
+	// worst connection is closed. Too low closes connections with many calls. Too high lets strangers take that much
+	// memory.
 	MaxHeldBytes Size `yaml:"max-held-bytes" name:"max-held-bytes" default:"256MiB" group:"Limits:" help:"Memory held for all connections."`
 	// StateMemory bounds the bytes of the states of all episodes, which models with state keep between requests. Beyond
 	// it no new episode can begin. Too low refuses episodes that would fit. Too high lets the system kill the process
@@ -114,8 +115,8 @@ type Server struct {
 	MaxConnectionAge Duration `yaml:"max-connection-age" name:"max-connection-age" default:"24h" group:"Limits:" help:"Age at which connections close; 0: never."`
 	// MaxConcurrentRequests bounds the predictions inside the server. With 0 only the queues bound them.
 	MaxConcurrentRequests int `yaml:"max-concurrent-requests" name:"max-concurrent-requests" default:"0" group:"Limits:" help:"Requests inside the server; 0: no bound."`
-	// TritonStatusCodes makes the Open Inference Protocol answer overload and missed deadlines with Triton's status
-	// codes.
+	// TritonStatusCodes makes the Open Inference Protocol answer missed deadlines, and overload that may be retried, with
+	// UNAVAILABLE, as Triton does.
 	TritonStatusCodes bool `yaml:"triton-status-codes" name:"triton-status-codes" group:"Compatibility:" help:"Answer overload with UNAVAILABLE, as Triton does."`
 	// SharedMemory lets callers of the Open Inference Protocol register regions of POSIX shared memory on this machine
 	// for tensors. A caller who may register a region can make the server read and write files in /dev/shm as its own
@@ -171,7 +172,8 @@ type Server struct {
 	// With auto it is .weft-state in the first repository, if that is writable. With none, decisions end with the
 	// server. Each server needs a directory of its own.
 	StateDir string `yaml:"state-dir" name:"state-dir" default:"auto" placeholder:"DIR" group:"Models:" help:"Directory for decisions; auto, or none."`
-	// ShadowLog is a file to which the server appends one JSON line for each comparison of a shadow. Empty disables it.
+	// ShadowLog is a file to which the server appends one JSON line for each comparison of a shadow, as long as the disk
+	// keeps up. Empty disables it.
 	ShadowLog string `yaml:"shadow-log,omitempty" name:"shadow-log" default:"" placeholder:"FILE" group:"Models:" help:"Log each comparison of a shadow as JSON."`
 	// ONNXRuntimeLib is the path of the ONNX Runtime shared library. Empty searches beside the program, in a clone, and
 	// where weft setup puts it.
@@ -179,9 +181,9 @@ type Server struct {
 	// ORTOps are shared libraries with custom ONNX Runtime operators, which models of every repository may use. Their
 	// code runs where models run.
 	ORTOps []string `yaml:"ort-ops,omitempty,flow" name:"ort-ops" placeholder:"PATH" group:"Execution:" help:"Libraries with custom operators."`
-	// SchedTrace is a file that records every event and decision of the scheduler for weft sim --replay. It grows by
-	// some hundred bytes for each request, and contains request shapes and the values of inputs without a batch
-	// dimension.
+	// SchedTrace is a file that records the events and decisions of the scheduler for weft sim --replay, as long as the
+	// disk keeps up. It grows by some hundred bytes for each request, and contains request shapes and the values of
+	// inputs without a batch dimension.
 	SchedTrace string `yaml:"sched-trace,omitempty" name:"sched-trace" default:"" placeholder:"FILE" group:"Recordings and logs:" help:"Record a trace for weft sim --replay."`
 	// LogLevel is the least severe level that is logged: debug, info, warn or error.
 	LogLevel LogLevel `yaml:"log-level" name:"log-level" default:"info" enum:"debug,info,warn,error" group:"Recordings and logs:" help:"debug, info, warn or error."`

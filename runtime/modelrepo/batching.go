@@ -26,7 +26,7 @@ type Batching struct {
 	// without a deadline wait long.
 	MaxQueue int `yaml:"max_queue"`
 	// OnFull is what happens to a request beyond MaxQueue: refuse (the default) answers RESOURCE_EXHAUSTED at once; wait
-	// holds the call until there is room or its deadline passes.
+	// holds the call until there is room or its deadline passes, except for sheddable requests.
 	OnFull OnFull `yaml:"on_full" enum:"refuse,wait"`
 	// MaxRequestRows is the largest number of rows in one request, 1 to 1048576, default 4096. More rows are an invalid
 	// argument. If the version is batched, a request with more than MaxBatchSize rows is split over several executions.

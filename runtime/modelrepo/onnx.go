@@ -23,8 +23,8 @@ type ONNX struct {
 	// the server chooses.
 	Device string `yaml:"device,omitempty"`
 	// DeviceMemoryLimit bounds the CUDA device memory that the model takes for weights, activations and work space, at
-	// least 1MiB; 0, the default, disables the bound. The memory of CUDA and its libraries is not included. Too low
-	// fails batches that would fit. Too high lets the model take memory that others need.
+	// least 1MiB; 0, the default, disables the bound. The memory of CUDA and its libraries is not included, and tensorrt
+	// ignores it. Too low fails batches that would fit. Too high lets the model take memory that others need.
 	DeviceMemoryLimit config.Size `yaml:"device_memory_limit"`
 	// ArenaExtendStrategy is how the model's memory on a CUDA device grows. same_as_requested (the default) adds the
 	// requested amount. next_power_of_two doubles each step, which calls the driver less often and wastes more memory.
