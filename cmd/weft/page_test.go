@@ -67,63 +67,86 @@ func TestPage(t *testing.T) {
 // longest is how many bytes a command with its flags has in one item of a list: more stand in a section.
 const longest = 600
 
+// manyUses is how many commands have an argument or a flag that stands once for all of them.
+const manyUses = 3
+
 // written is the page: by groups, first the commands with few flags, and then a section for each other. What three
 // commands or more have stands once, at the end.
 func written(commands []*kong.Node, groups []string, uses map[row]int) string {
 	var page strings.Builder
-	page.WriteString("# Commands\n\nEvery command of `weft` with its flags, as `--help` prints them. This page is written from " +
-		"the code by `make generate`.\nThe exit status is 0 after success, 2 for most errors in the command line and the " +
-		"settings, and 1 for other failures.\n")
+	page.WriteString("# Commands\n\n" + wrapped("The commands of `weft` with their flags, as `--help` prints them. This "+
+		"page is written from the code by `make generate`. The exit status is 0 after success, 2 for most errors in the "+
+		"command line and the settings, and 1 for other failures.") + "\n")
 	var shared []row
 	for _, group := range groups {
-		fmt.Fprintf(&page, "\n## %s\n", group)
 		var short, long strings.Builder
 		for _, command := range commands {
 			if groupOf(command) != group {
 				continue
 			}
 			var own []row
-			var also []string
 			for _, r := range rowsOf(command) {
-				if uses[r] < 3 {
+				if uses[r] < manyUses {
 					own = append(own, r)
-					continue
-				}
-				also = append(also, r.name)
-				if !slices.Contains(shared, r) {
+				} else if !slices.Contains(shared, r) {
 					shared = append(shared, r)
 				}
 			}
-			also = append(also, elsewhereOf(command)...)
-			_, detail, _ := strings.Cut(command.Detail, "\n\n")
-			all := fmt.Sprintf("- `%s`: %s", command.Tag.Get("example"), command.Help)
-			for _, more := range append([]string{strings.ReplaceAll(detail, "\n", " ")}, texts(own)...) {
-				if more != "" {
-					all += " " + more
-				}
-			}
-			if len(also) > 0 {
-				all += fmt.Sprintf(" Also %s.", strings.Join(also, ", "))
-			}
-			if len(all) < longest {
-				short.WriteString(all + "\n")
-				continue
-			}
-			fmt.Fprintf(&long, "\n### %s\n\n%s\n\n- %s\n", command.FullPath(), wrapped(fmt.Sprintf("%s %s Example: `%s`.",
-				command.Help, detail, command.Tag.Get("example"))), strings.Join(texts(own), "\n- "))
-			if len(also) > 0 {
-				fmt.Fprintf(&long, "- Also %s.\n", strings.Join(also, ", "))
+			if item := itemOf(command, own, uses); len(item) < longest {
+				short.WriteString(item)
+			} else {
+				long.WriteString(sectionOf(command, own, uses))
 			}
 		}
+		fmt.Fprintf(&page, "\n## %s\n", group)
 		if short.Len() > 0 {
 			page.WriteString("\n" + short.String())
 		}
 		page.WriteString(long.String())
 	}
 	list := tlsOf(commands)
-	fmt.Fprintf(&page, "\n## Shared flags\n\nThe commands above name these after \"Also\". The last %d are the TLS flags, "+
-		"of commands that call a server.\n\n- %s\n", len(list), strings.Join(slices.Concat(texts(shared), list), "\n- "))
+	fmt.Fprintf(&page, "\n## Shared flags\n\nThe commands above name these after \"Also\". The last %d are the TLS "+
+		"flags, of commands that call a server.\n\n- %s\n", len(list),
+		strings.Join(slices.Concat(texts(shared), list), "\n- "))
 	return page.String()
+}
+
+// itemOf is a command in one item of a list.
+func itemOf(command *kong.Node, own []row, uses map[row]int) string {
+	parts := append([]string{command.Help, strings.ReplaceAll(detailOf(command), "\n", " ")}, texts(own)...)
+	parts = slices.DeleteFunc(append(parts, also(command, uses)), func(part string) bool { return part == "" })
+	return fmt.Sprintf("- `%s`: %s\n", command.Tag.Get("example"), strings.Join(parts, " "))
+}
+
+// sectionOf is a command in a section of its own.
+func sectionOf(command *kong.Node, own []row, uses map[row]int) string {
+	intro := fmt.Sprintf("%s %s Example: `%s`.", command.Help, detailOf(command), command.Tag.Get("example"))
+	section := fmt.Sprintf("\n### %s\n\n%s\n\n- %s\n", command.FullPath(), wrapped(intro),
+		strings.Join(texts(own), "\n- "))
+	if more := also(command, uses); more != "" {
+		section += "- " + more + "\n"
+	}
+	return section
+}
+
+// detailOf is what --help says below the flags, without the example.
+func detailOf(command *kong.Node) string {
+	_, detail, _ := strings.Cut(command.Detail, "\n\n")
+	return detail
+}
+
+// also names the arguments and flags of a command that are explained elsewhere on the page, or on another.
+func also(command *kong.Node, uses map[row]int) string {
+	var names []string
+	for _, r := range rowsOf(command) {
+		if uses[r] >= manyUses {
+			names = append(names, r.name)
+		}
+	}
+	if names = append(names, placesOf(command)...); names == nil {
+		return ""
+	}
+	return "Also " + strings.Join(names, ", ") + "."
 }
 
 // groupOf is the heading under which a command stands.
@@ -148,6 +171,7 @@ func rowsOf(command *kong.Node) (rows []row) {
 	return rows
 }
 
+// flagRow is a flag with its default, or with what stands for its value; a switch has neither.
 func flagRow(f *kong.Flag) row {
 	name := "--" + f.Name
 	if f.Tag.Negatable != "" {
@@ -188,7 +212,8 @@ func settings() (names []string) {
 	return names
 }
 
-func elsewhereOf(command *kong.Node) (places []string) {
+// placesOf are the places of the flags of a command that are not explained with it.
+func placesOf(command *kong.Node) (places []string) {
 	for _, f := range flagsOf(command) {
 		if p := place(command, f); p != "" && !slices.Contains(places, p) {
 			places = append(places, p)
@@ -198,6 +223,7 @@ func elsewhereOf(command *kong.Node) (places []string) {
 	return places
 }
 
+// tlsOf are the flags by which commands call a server over TLS.
 func tlsOf(commands []*kong.Node) []string {
 	found := map[string]string{}
 	for _, command := range commands {
@@ -234,4 +260,5 @@ func wrapped(text string) string {
 	return strings.ReplaceAll(strings.Join(lines, "\n"), "\x00", " ")
 }
 
+// cell is a text in which Markdown finds no HTML.
 func cell(text string) string { return strings.ReplaceAll(text, "<", `\<`) }

@@ -205,8 +205,8 @@ type Traffic struct {
 
 // Help says what else there is to know.
 func (*Traffic) Help() string {
-	return "Weft assigns episodes to slots by the slots' names. A split without names keeps the present name of the version's " +
-		"slot; a new slot of version 3 is named v3."
+	return "Weft assigns episodes to slots by the slots' names. A split without names keeps the present name of the " +
+		"version's slot; a new slot of version 3 is named v3."
 }
 
 // Run shows or sets the traffic.
