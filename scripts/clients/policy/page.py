@@ -15,7 +15,7 @@ import serving
 # What a reader of the page calls weft: free ports are taken for those of the page.
 WEFT = """#!/usr/bin/env bash
 case $1 in
-rollout) exec {weft} "$@" --admin {admin} ;;
+push|rollout|traffic) exec {weft} "$@" --admin {admin} ;;
 *) exec {weft} "$@" ;;
 esac
 """
