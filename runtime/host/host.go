@@ -2,9 +2,9 @@
 // loaded, on which devices, and what happens next: the host carries out its effects (open, prove, publish, drain,
 // close), reports how they ended, and hands requests to the scheduler.
 //
-// Locks: Host.deciding is held from the look at a model until the decision about it is kept and published. Under it,
-// and never with a lock of package serving: Host.mu, which guards the machine. The engine and Config.OnChange are never
-// called with that held.
+// Locks: Host.deciding is held from the look at a model until the decision about it is kept and published. Host.mu,
+// which guards the machine, may be taken under it, and never while Version.tuning or flows.mu of package serving is held.
+// Config.OnChange is never called with Host.mu held, and the engine for nothing but its counts.
 package host
 
 import (

@@ -23,7 +23,7 @@ type Kept struct {
 }
 
 // keptRollout is how a rollout is written: with a duration that people can read, and without the promotion gate's
-// latest report, which is that of the last step. docs/how-to/versions.md describes it.
+// latest report, which is that of the last step. docs/reference/state-directory.md says where it is.
 type keptRollout struct {
 	*Rollout
 	StageDuration string `json:"stage_duration"`

@@ -8,7 +8,7 @@ import (
 
 // Score is the evidence on the difference δ between the mean of a number in units that a fair draw gave to the
 // candidate and in the units that it gave to the baseline. The number is from 0 to 1. docs/internals/evidence.md
-// has the whole argument.
+// explains the test.
 //
 // Unit i goes to the candidate (A_i = 1, else 0) with probability p_i, whatever its numbers would be there and here. It
 // gives Y_i = (A_i - p_i)(r_i - c_i)/b_i for its number r_i, and any c_i from 0 to 1 that was fixed before. b_i
