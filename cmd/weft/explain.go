@@ -15,8 +15,8 @@ type explainCommand struct{ ask.Explain }
 
 // Help implements kong.HelpProvider: the text below the flags.
 func (explainCommand) Help() string {
-	return `Without a request, the command lists recent requests that were late or failed. The server remembers its latest
-requests, at 1,000 per second those of about a minute.`
+	return `Without a request, the command lists recent requests that were late or failed. The server remembers about
+the last minute of requests at 1,000 per second.`
 }
 
 // Run prints the explanation. The server's text has names of callers, so that it is made printable.

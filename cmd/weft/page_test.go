@@ -106,7 +106,7 @@ func written(commands []*kong.Node, groups []string, uses map[row]int) string {
 	}
 	list := tlsOf(commands)
 	fmt.Fprintf(&page, "\n## Shared flags\n\nThe commands above name these after \"Also\". The last %d are the TLS "+
-		"flags, of commands that call a server.\n\n- %s\n", len(list),
+		"flags of commands that call a server.\n\n- %s\n", len(list),
 		strings.Join(slices.Concat(texts(shared), list), "\n- "))
 	return page.String()
 }

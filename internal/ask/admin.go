@@ -136,7 +136,7 @@ func (c *Load) Run(ctx context.Context, out io.Writer) error {
 // Unload is `weft unload`.
 type Unload struct {
 	Model   string `arg:"" help:"Name of the model."`
-	Version int64  `arg:"" help:"A version that neither traffic nor a label names."`
+	Version int64  `arg:"" help:"A version that neither traffic nor a label names, nor a pipeline as a separate step."`
 	Printing
 	Admin
 }

@@ -55,8 +55,8 @@ type Server struct {
 	// HTTPOrigins are origins, such as https://grafana.example, whose pages may read the HTTP address in a browser.
 	HTTPOrigins []string `yaml:"http-origins,omitempty,flow" name:"http-origins" placeholder:"ORIGIN" group:"Addresses:" help:"Origins whose pages may read --http."`
 	// Devices are the devices that models may use: cpu, cuda (the first GPU) or cuda:N. cpu:N runs N batches at a time, 1
-	// to 999; without N, one for each CPU that the server may use. Too few leave CPUs idle. More than there are CPUs slow
-	// each batch and delay gRPC.
+	// to 999; without N, as many as GOMAXPROCS says, by default one for each CPU that the server may use. Too few leave
+	// CPUs idle. More than there are CPUs slow each batch and delay gRPC.
 	Devices []string `yaml:"devices,flow" name:"devices" default:"cpu" group:"Execution:" help:"cpu, cpu:N (N batches at a time), cuda, cuda:N."`
 	// Isolation is where models run. With device, each device has a process, so a model that crashes or hangs does not
 	// end the server. With model, each version has a process on each device. With none, models run in the server.
@@ -169,8 +169,8 @@ type Server struct {
 	// the disk.
 	RecordLimit Size `yaml:"record-limit" name:"record-limit" default:"10GiB" group:"Recordings and logs:" help:"Size of the folder; the oldest go; 0: no limit."`
 	// StateDir is a directory for decisions made at run time: traffic, rollouts, labels and versions loaded by hand.
-	// With auto it is .weft-state in the first repository, if that is writable. With none, decisions end with the
-	// server. Each server needs a directory of its own.
+	// With auto it is .weft-state in the first repository, or beside model-config-file without one, if that is writable.
+	// With none, decisions end with the server. Each server needs a directory of its own.
 	StateDir string `yaml:"state-dir" name:"state-dir" default:"auto" placeholder:"DIR" group:"Models:" help:"Directory for decisions; auto, or none."`
 	// ShadowLog is a file to which the server appends one JSON line for each comparison of a shadow, as long as the disk
 	// keeps up. Empty disables it.

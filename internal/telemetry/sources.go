@@ -90,8 +90,8 @@ func (t *Telemetry) WatchSources(s Sources) error {
 		"Whether a version's circuit breaker keeps requests of new episodes from it: 1 if it is open, 0 if it is "+
 			"closed or trying.")
 	verdict := i.gauge("weft_rollout_verdict",
-		"What the latest rollout of a model says of its candidate: 0 while it runs, 1 if it promoted it, -1 if the baseline "+
-			"has all traffic again.")
+		"What the latest rollout of a model says of its candidate: 0 while it runs, 1 if it promoted it, -1 if it ended "+
+			"otherwise.")
 	recorded := i.counter("weft_recorded_total",
 		"Requests to be recorded: written, dropped because the disk was too slow, or lost to an error.")
 	bytes := i.counter("weft_recorded_bytes_total", "Bytes of recordings written.")

@@ -21,9 +21,9 @@ type Batching struct {
 	// ends early when a deadline, or a latency target that a request or target_latency sets, would be missed. With 0, the
 	// default, an idle device starts waiting requests at once. Higher values add that latency whenever traffic is low.
 	BatchTimeout config.Duration `yaml:"batch_timeout"`
-	// MaxQueue is the largest number of requests that wait for one version on one device, 0 to 1000000. 0, the default,
-	// means 1000, plus requests whose own deadlines can still be met. Too low refuses bursts. Too high makes requests
-	// without a deadline wait long.
+	// MaxQueue is the largest number of requests that wait for one version on one device, 0 to 1000000; sheddable
+	// requests count separately. 0, the default, means 1000, plus requests whose own deadlines can still be met. Too low
+	// refuses bursts. Too high makes requests without a deadline wait long.
 	MaxQueue int `yaml:"max_queue"`
 	// OnFull is what happens to a request beyond MaxQueue: refuse (the default) answers RESOURCE_EXHAUSTED at once; wait
 	// holds the call until there is room or its deadline passes, except for sheddable requests.
@@ -37,8 +37,9 @@ type Batching struct {
 	// to the next size, or leaves rows for a later batch, whichever costs less device time per row.
 	AllowedBatchSizes []int `yaml:"allowed_batch_sizes,flow"`
 	// Audit is the fraction of a version's device time, 0 to 0.5, default 0.01, that Weft spends on running rows of
-	// earlier batches again alone, on an idle device, to compare the answers. A version whose answers differ is no
-	// longer batched; with mode on this is only logged. Too low finds wrong answers late. 0 disables audits.
+	// earlier batches again alone, on an idle device, to compare the answers; at first it is up to ten times as much. A
+	// version whose answers differ is no longer batched; with mode on this is only logged. Too low finds wrong answers
+	// late. 0 disables audits.
 	Audit float64 `yaml:"audit"`
 	// BatchDim is the dimension along which a tensor's rows are joined, where it is not dimension 0.
 	BatchDim BatchDim `yaml:"batch_dim"`
@@ -86,9 +87,8 @@ func (b *Batching) Notes() (notes []string) {
 
 // BatchDim gives batch dimensions by tensor name; a tensor that is not named has its batch in dimension 0.
 type BatchDim struct {
-	// Inputs gives the batch dimension of inputs by name.
-	Inputs map[string]int `yaml:"inputs,omitempty,flow"`
-	// Outputs gives the batch dimension of outputs by name.
+	// Inputs and Outputs give the batch dimension of tensors by name.
+	Inputs  map[string]int `yaml:"inputs,omitempty,flow"`
 	Outputs map[string]int `yaml:"outputs,omitempty,flow"`
 }
 

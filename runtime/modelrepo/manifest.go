@@ -51,7 +51,7 @@ type Manifest struct {
 	// Versions selects the versions that are served, and names them.
 	Versions Versions `yaml:"versions"`
 	// Traffic divides the requests that name neither a version nor a label. By default the newest ready version that was
-	// not rolled back answers all of them.
+	// not rolled back answers them; a running episode stays at its version.
 	Traffic *Traffic `yaml:"traffic,omitempty"`
 	// Declared is the signature that a config.pbtxt says the model has; nil: none says so. The opened model must have it.
 	Declared *Declared `yaml:"-"`

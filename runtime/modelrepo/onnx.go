@@ -35,10 +35,9 @@ type ONNX struct {
 	// ConvAlgoSearch is how a CUDA device's algorithm is chosen for each convolution. heuristic (the default) guesses at
 	// once. exhaustive tries all, which stops the device at each new shape. default always takes the same algorithm.
 	ConvAlgoSearch ConvSearch `yaml:"conv_algo_search" enum:"heuristic,exhaustive,default"`
-	// PinBuffers page-locks batch buffers for CUDA devices, default false. It is experimental.
+	// PinBuffers and CUDAGraphs are experimental, default false. PinBuffers page-locks batch buffers for CUDA devices.
+	// CUDAGraphs captures a CUDA graph for each of batching.allowed_batch_sizes and replays it.
 	PinBuffers bool `yaml:"pin_buffers"`
-	// CUDAGraphs captures a CUDA graph for each of batching.allowed_batch_sizes and replays it, default false. It is
-	// experimental.
 	CUDAGraphs bool `yaml:"cuda_graphs"`
 }
 

@@ -14,8 +14,7 @@ type Versions struct {
 	// Transition is which step comes first when the selection changes: availability (the default) loads new versions
 	// before it unloads old ones; resource unloads first.
 	Transition Transition `yaml:"transition" enum:"availability,resource"`
-	// Labels are names of versions for requests, such as stable: 3. A labelled version must exist, and the policy must
-	// not exclude it.
+	// Labels are names of versions for requests, such as stable: 3. A policy with specific versions must list them.
 	Labels map[string]int64 `yaml:"labels,omitempty,flow"`
 }
 

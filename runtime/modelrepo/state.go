@@ -29,7 +29,7 @@ type State struct {
 	// the others.
 	Start string `yaml:"start,omitempty"`
 	// End, Ready and ID name inputs that the server sets, too: End to 1 in the last request and 0 in the others, Ready
-	// to 1, and ID to the episode's name, which must then be a number.
+	// to 1, and ID to the episode's name, which must then fit the input's type.
 	End   string `yaml:"end,omitempty"`
 	Ready string `yaml:"ready,omitempty"`
 	ID    string `yaml:"id,omitempty"`
@@ -55,9 +55,8 @@ type State struct {
 
 // StatePair is an input, and the output that it is in the next request.
 type StatePair struct {
-	// Input is the input that receives the value.
-	Input string `yaml:"input"`
-	// Output is the output of the previous request.
+	// Input and Output are the input that receives the value, and the output of the previous request.
+	Input  string `yaml:"input"`
 	Output string `yaml:"output"`
 }
 

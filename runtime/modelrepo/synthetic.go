@@ -10,18 +10,17 @@ import (
 
 // Synth describes a synthetic model: an execution of n rows takes Base + n × PerRow, and the outputs are made up.
 type Synth struct {
-	// Base is the duration of an execution independent of its rows, up to 1m, default 0.
-	Base config.Duration `yaml:"base"`
-	// PerRow is the duration that each row adds, up to 1m, default 0.
+	// Base and PerRow are the duration of an execution independent of its rows, and the duration that each row adds; up
+	// to 1m, default 0.
+	Base   config.Duration `yaml:"base"`
 	PerRow config.Duration `yaml:"per_row"`
 	// Jitter varies each duration by up to this fraction in both directions, 0 to 1. 0, the default, disables it.
 	Jitter float64 `yaml:"jitter"`
 	// Seed makes jitter and outputs reproducible, default 0.
 	Seed int64 `yaml:"seed"`
-	// FailOnNaN makes an execution fail when an input contains a NaN, as some models do.
+	// FailOnNaN and FailEvery make executions fail: with a NaN in an input, and every Nth one. By default none fails.
 	FailOnNaN bool `yaml:"fail_on_nan"`
-	// FailEvery makes every Nth execution fail. 0, the default, disables it.
-	FailEvery int `yaml:"fail_every"`
+	FailEvery int  `yaml:"fail_every"`
 	// Inputs and Outputs are the signature by tensor name, at least one of each.
 	Inputs  map[string]Tensor `yaml:"inputs"`
 	Outputs map[string]Tensor `yaml:"outputs"`

@@ -17,10 +17,10 @@ import (
 type Warmup struct {
 	// Name names the request in errors. By default its place in the list does.
 	Name string `yaml:"name,omitempty"`
-	// BatchSize is the number of rows of the request, at least 1, default 1.
+	// BatchSize and Count are the number of rows of the request, at least 1, and how many times it runs, 1 to 1000;
+	// default 1. Many runs make loading slow.
 	BatchSize int `yaml:"batch_size"`
-	// Count is how many times the request runs, 1 to 1000, default 1. Too high makes loading slow.
-	Count int `yaml:"count"`
+	Count     int `yaml:"count"`
 	// Inputs are the inputs of the model, by name.
 	Inputs map[string]WarmupInput `yaml:"inputs"`
 }

@@ -63,7 +63,7 @@ type AdminServiceClient interface {
 	LoadVersion(ctx context.Context, in *LoadVersionRequest, opts ...grpc.CallOption) (*LoadVersionResponse, error)
 	// UnloadVersion drains a version and frees its memory. The version stays unloaded until
 	// LoadVersion, or until `versions.policy` changes. The call is refused if the traffic or a label
-	// names the version.
+	// names the version, or if a pipeline asks it as a separate step.
 	UnloadVersion(ctx context.Context, in *UnloadVersionRequest, opts ...grpc.CallOption) (*UnloadVersionResponse, error)
 	// UploadVersion adds a new version to the repository, completely or not at all. It returns when
 	// the version is ready or has failed, or at once if the policy does not select the version. A
@@ -208,7 +208,7 @@ type AdminServiceServer interface {
 	LoadVersion(context.Context, *LoadVersionRequest) (*LoadVersionResponse, error)
 	// UnloadVersion drains a version and frees its memory. The version stays unloaded until
 	// LoadVersion, or until `versions.policy` changes. The call is refused if the traffic or a label
-	// names the version.
+	// names the version, or if a pipeline asks it as a separate step.
 	UnloadVersion(context.Context, *UnloadVersionRequest) (*UnloadVersionResponse, error)
 	// UploadVersion adds a new version to the repository, completely or not at all. It returns when
 	// the version is ready or has failed, or at once if the policy does not select the version. A

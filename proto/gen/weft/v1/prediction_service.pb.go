@@ -621,8 +621,8 @@ type PredictStreamRequest struct {
 	// to read it if that was later. Must be positive. Absent: the model's `max_latency`.
 	Timeout *durationpb.Duration `protobuf:"bytes,2,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	// The newest observation wins: this request cancels the queued older requests of the stream with
-	// the same `episode_id`. They are answered with ABORTED and the reason SUPERSEDED. Running
-	// requests are answered as usual.
+	// the same `episode_id`, except for a request with `begin_episode`. They are answered with ABORTED
+	// and the reason SUPERSEDED. Running requests are answered as usual.
 	Supersede     bool `protobuf:"varint,3,opt,name=supersede,proto3" json:"supersede,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
