@@ -28,9 +28,9 @@ type Batching struct {
 	// OnFull is what happens to a request beyond MaxQueue: refuse (the default) answers RESOURCE_EXHAUSTED at once; wait
 	// holds the call until there is room or its deadline passes, except for sheddable requests.
 	OnFull OnFull `yaml:"on_full" enum:"refuse,wait"`
-	// MaxRequestRows is the largest number of rows in one request, 1 to 1048576, default 4096. More rows are an invalid
-	// argument. If the version is batched, a request with more than MaxBatchSize rows is split over several executions.
-	// Too high lets one request occupy the device for long.
+	// MaxRequestRows is the largest number of rows in one request to a batched version, 1 to 1048576, default 4096. More
+	// rows are an invalid argument. A request with more than MaxBatchSize rows is split over several executions. Too high
+	// lets one request occupy the device for long.
 	MaxRequestRows int `yaml:"max_request_rows"`
 	// AllowedBatchSizes are the only batch sizes, ascending; the last equals MaxBatchSize. Empty, the default, allows
 	// any size. Few sizes suit engines that prepare for each size, and cost the time of padding rows. Weft pads a batch
