@@ -35,8 +35,8 @@
 //     Devices come and go; one that comes back is a new one of the same name, and nothing is known about it.
 //   - Work has two classes: foreground work, whose callers wait for it, and background work (priority Sheddable).
 //   - A batch holds spans: ranges of rows of one or more tasks.
-//   - The limit of a task is when its answer loses its value; only limits refuse and drop. The target is when the
-//     answer is wanted; targets order, and end batch timeouts. A long safety deadline must not rank a request last.
+//   - The limit of a task is when its answer loses its value. The target is when the answer is wanted: it orders, and
+//     ends batch timeouts, but refuses and drops nothing. A long safety deadline must not rank a request last.
 //
 // # States
 //
