@@ -76,7 +76,8 @@ func written(commands []*kong.Node, groups []string, uses map[row]int) string {
 	var page strings.Builder
 	page.WriteString("# Commands\n\n" + wrapped("The commands of `weft` with their flags, as `--help` prints them. This "+
 		"page is written from the code by `make generate`. The exit status is 0 after success, 2 for most errors in the "+
-		"command line and the settings, and 1 for other failures.") + "\n")
+		"command line and the settings, and 1 for others, such as a malformed `--address` or a faulty TLS or token file. "+
+		"`weft replay` also has 3 and 4.") + "\n")
 	var shared []row
 	for _, group := range groups {
 		var short, long strings.Builder

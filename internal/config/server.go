@@ -36,7 +36,7 @@ type Server struct {
 	// one.
 	TLSClientCA string `yaml:"tls-client-ca,omitempty" name:"tls-client-ca" placeholder:"FILE" group:"TLS and access:" help:"PEM CAs of callers' certificates."`
 	// TLSClientAuth is whether callers must show a certificate: require or optional. With require, the HTTP address
-	// still answers health checks without a certificate, so that probes work.
+	// still answers /healthz and /readyz without a certificate, so that probes work.
 	TLSClientAuth ClientAuth `yaml:"tls-client-auth" name:"tls-client-auth" default:"require" enum:"require,optional" group:"TLS and access:" help:"require or optional."`
 	// TLSSPIFFESocket is the address of a SPIFFE Workload API, such as unix:///run/spire/agent.sock. It supplies and
 	// rotates the certificate and the CAs, in place of files.
