@@ -69,11 +69,11 @@ type Server struct {
 	// more ends its process, and Weft runs each of its requests once more, alone. Too low refuses models and requests
 	// that would fit. Too high lets the system kill processes when memory runs out.
 	WorkerMemory Bound `yaml:"worker-memory" name:"worker-memory" default:"auto" group:"Limits:" help:"Memory of each model process; 0: no bound."`
-	// RunTimeout is the longest time for one run of a model. While other requests wait for the device, a run gets less:
-	// 20 times the expected cost of a full batch, or twice the longest run so far if that is longer, at least 2 s. With 0
-	// only that bound is left. By default Weft stops a run that takes longer, if necessary by ending its process, and
-	// runs each of its requests once more, alone. Too low stops the first runs of large models. Too high lets a hanging
-	// run occupy its device for that long.
+	// RunTimeout is the longest time for one run of a model. Once the cost is known, a batch gets less: 20 times the
+	// expected cost of a full batch, or twice the longest run so far if that is longer, at least 2 s. With 0 only that
+	// bound is left. By default Weft stops a run that takes longer, if necessary by ending its process, and runs each of
+	// its requests once more, alone, for up to the whole time. Too low stops the first runs of large models. Too high
+	// lets a hanging run occupy its device for that long.
 	RunTimeout Duration `yaml:"run-timeout" name:"run-timeout" default:"30s" group:"Execution:" help:"Longest run of a model; 0: by its cost only."`
 	// RequireDigests refuses versions that have no SHA256SUMS file (weft seal writes it). By default Weft verifies a
 	// version's files only where that file exists.

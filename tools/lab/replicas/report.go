@@ -18,7 +18,7 @@ var columns = []struct {
 	{
 		rollingTitle, "Three servers at a load of 0.4, all kinds of calls at once. Each server is replaced by one at " +
 			"another address, which callers\nhave a second before the old one is told to stop. Callers send nothing again; " +
-			"balancers do as their files say.",
+			"balancers do as their files say.\nRows with the same time share the servers that are replaced.",
 		[]string{"calls", "address removed after", "servers replaced", "sent", "failed", "with", "in time, %"},
 	},
 	{killTitle, "SIGKILL of one of three.", []string{"calls", "sent", "failed", "with"}},
