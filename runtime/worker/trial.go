@@ -47,16 +47,16 @@ func errOpening(patience time.Duration) error {
 		"input, which can be exported as their results", patience)
 }
 
-// A process in which a model was tried on the CPU is used for the next one, because starting a process takes longer than
-// trying a small model. It is ended if it is not needed for a while, or holds more memory than an empty one.
+// A process in which a model was tried on the CPU is used for the next one, because starting a process takes longer
+// than trying a small model. It is ended if it is not needed for a while, or holds more memory than an empty one.
 const (
 	triedIdle = time.Second
 	triedLeft = 4 << 20 // bytes, by which the next model's memory may be overestimated
 )
 
 // try opens a model where nothing else is open, and has it tried there. It returns the memory that opening it took,
-// which is free then. If it fails in a process in which others were tried, one of those may be to blame: it is tried once
-// more in a new process. With alone, only a new one will do.
+// which is free then. If it fails in a process in which others were tried, one of those may be to blame: it is
+// tried once more in a new process. With alone, only a new one will do.
 func (p *Pool) try(ctx context.Context, from source, alone bool, try engine.Try) (*opened, taken, error) {
 	var one *process
 	if !alone {

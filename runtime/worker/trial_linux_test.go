@@ -161,8 +161,8 @@ func TestGivenUpWhileItIsOpened(t *testing.T) {
 	weftest.Until(t, "a session that is closed again", func() bool { return len(log.Event("test_closed")) == 1+tried })
 }
 
-// TestTrialsShareAProcess: models are tried in one process, one after the other, until one fails there. That one is tried
-// once more in a new process, because another may be to blame.
+// TestTrialsShareAProcess: models are tried in one process, one after the other, until one fails there. That one is
+// tried once more in a new process, because another may be to blame.
 func TestTrialsShareAProcess(t *testing.T) {
 	p, _ := newPool(t)
 	tried := map[int]int{} // by process
