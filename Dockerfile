@@ -10,7 +10,7 @@ WORKDIR /src
 # --build-arg GOFLAGS=-tags=cloud: with models from s3://, gs://, azblob:// and oci://.
 ARG GOFLAGS=
 COPY . .
-RUN make setup build && go run ./scripts/sbom --texts >bin/THIRD_PARTY.txt
+RUN make setup build && strip bin/weft && go run ./scripts/sbom --texts >bin/THIRD_PARTY.txt
 
 # No shell, no package manager: libc, libstdc++ and certificates of CAs.
 FROM gcr.io/distroless/cc-debian12@sha256:66aa873a4a14fb164aa01296058efd8253744606d72715e45acface073359faa

@@ -30,10 +30,23 @@ func isStopped(folder string) bool { return strings.ContainsRune("Tt", stateIn(f
 // isRunnable reports whether a thread has a processor or waits for one.
 func isRunnable(folder string) bool { return stateIn(folder) == 'R' }
 
+// read returns what a file of /proc says, or nothing. It is a few system calls, where os.ReadFile has the file watched
+// for events, too.
+func read(path string) []byte {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	defer unix.Close(fd)
+	text := make([]byte, 512) // enough for what is looked for
+	n, _ := unix.Read(fd, text)
+	return text[:max(n, 0)]
+}
+
 // stateIn returns the state of a process or thread, or 0 if it has ended. A name may have parentheses, so that the last
 // one counts.
 func stateIn(folder string) rune {
-	text, _ := os.ReadFile(folder + "stat") // number (name) state ...
+	text := read(folder + "stat") // number (name) state ...
 	if at := bytes.LastIndexByte(text, ')') + 2; at < len(text) {
 		return rune(text[at])
 	}
@@ -46,7 +59,7 @@ func threadsOf(pid int) map[string]thread {
 	names, _ := os.ReadDir(dir) // the ones that could be read
 	threads := make(map[string]thread, len(names))
 	for _, name := range names {
-		text, _ := os.ReadFile(dir + name.Name() + "/schedstat") // used, waited, how often it began
+		text := read(dir + name.Name() + "/schedstat") // used, waited, how often it began
 		if fields := bytes.Fields(text); len(fields) > 1 {
 			threads[name.Name()] = thread{used: time.Duration(number(fields[0])), waited: time.Duration(number(fields[1]))}
 		}
@@ -81,7 +94,7 @@ const steals = 10
 // Pressure is unknown where the kernel does not measure it; each thread is then looked at.
 func (m *machine) look(took time.Duration) {
 	m.pressed = true
-	if text, err := os.ReadFile("/proc/pressure/cpu"); err == nil { // some avg10=0.00 avg60=0.00 avg300=0.00 total=0
+	if text := read("/proc/pressure/cpu"); len(text) > 0 { // some avg10=0.00 avg60=0.00 avg300=0.00 total=0
 		_, total, _ := bytes.Cut(text, []byte("total="))
 		line, _, _ := bytes.Cut(total, []byte("\n"))
 		before := m.waited
@@ -91,7 +104,7 @@ func (m *machine) look(took time.Duration) {
 	if m.looks++; m.looks%steals != 1 {
 		return
 	}
-	text, _ := os.ReadFile("/proc/stat")
+	text := read("/proc/stat")
 	line, _, _ := bytes.Cut(text, []byte("\n"))
 	all := bytes.Fields(line) // cpu, user, nice, system, idle, iowait, irq, softirq, steal, ...
 	if len(all) < 9 {

@@ -3,15 +3,20 @@
 package worker
 
 import (
+	"errors"
+	"os"
 	"sync/atomic"
+	"syscall"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// bell wakes a thread of the other process. It is two words of memory that both share. One side rings, one thread of
-// the other waits.
+// bell wakes the other process. It is two words of memory that both share. One side rings, and one goroutine of the
+// other waits: in the worker its thread sleeps in futex(2), which wakes it fastest. In the server it waits in Go's
+// poller for an eventfd. A thread that sleeps in a system call would keep its place in Go's scheduler from the requests
+// that come meanwhile, until Go's watching thread takes it away, which itself wakes several times for that.
 //
 // To wake a thread on a processor that sleeps takes as long as to run a small model several times. So a thread looks
 // for a while before it sleeps, and the other side makes a system call only for one that sleeps. It looks for about
@@ -23,11 +28,16 @@ type bell struct {
 	rung   *atomic.Uint32 // how often it was rung
 	asleep *atomic.Uint32 // 1: the one who waits has to be woken
 
+	event int // the eventfd that wakes the other side; -1: futex(2) does
+
 	// Of the one who waits:
 	waiter
-	heard atomic.Uint32 // rung, as of the latest wait
-	pause int           // for so many waits it does not look
-	vain  int           // how often in a row looking found nothing
+	heard atomic.Uint32      // rung, as of the latest wait
+	file  *os.File           // the eventfd in which it sleeps; nil: futex(2)
+	poll  syscall.RawConn    // of file
+	hears func(uintptr) bool // reports whether it was rung since the last wait
+	pause int                // for so many waits it does not look
+	vain  int                // how often in a row looking found nothing
 }
 
 // waiter is how a side waits.
@@ -47,8 +57,20 @@ const (
 
 func newBell(memory []byte, by waiter) *bell {
 	word := func(at int) *atomic.Uint32 { return (*atomic.Uint32)(unsafe.Pointer(&memory[at])) }
-	return &bell{rung: word(0), asleep: word(4), waiter: by}
+	return &bell{rung: word(0), asleep: word(4), waiter: by, event: -1}
 }
+
+// sleepIn has this side wait in Go's poller, for an eventfd that does not block. The poller reports each write once, so
+// nobody reads the eventfd. The bell closes it.
+func (b *bell) sleepIn(event int) (err error) {
+	b.file = os.NewFile(uintptr(event), "bell")
+	b.hears = func(uintptr) bool { return b.rung.Load() != b.heard.Load() }
+	b.poll, err = b.file.SyscallConn()
+	return err
+}
+
+// close gives back what the wait uses. Nobody waits.
+func (b *bell) close() { _ = b.file.Close() } // of nil, too
 
 // yieldThread lets other threads have the processor: where a goroutine is tied to a thread, runtime.Gosched would wake
 // another thread to find out that there is nothing else to do.
@@ -70,14 +92,23 @@ func (b *bell) ring() {
 	}
 }
 
-// end ends the present wait of this side, or else its next one, when the other side is dead: whatever it has written.
+// end ends the present wait of this side, or else its next one, when the other side is dead: whatever it has
+// written. It does not write to the eventfd: the other side may have filled it and made writes block.
 func (b *bell) end() {
 	b.rung.Store(b.heard.Load() + 1)
-	b.wake()
+	_ = b.file.SetReadDeadline(time.Unix(1, 0)) // an eventfd has deadlines
 }
 
+// one is what a ring adds to an eventfd.
+var one = uint64(1)
+
+// wake wakes the side that waits. Neither call blocks, so that Go's scheduler need not know of it.
 func (b *bell) wake() {
-	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(b.rung)), futexWake, 1, 0, 0, 0)
+	if b.event >= 0 {
+		_, _, _ = unix.RawSyscall(unix.SYS_WRITE, uintptr(b.event), uintptr(unsafe.Pointer(&one)), 8)
+		return
+	}
+	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(b.rung)), futexWake, 1, 0, 0, 0)
 }
 
 // wait returns once the bell has been rung since the last wait.
@@ -97,6 +128,12 @@ func (b *bell) wait() error {
 	}
 	b.asleep.Store(1)
 	defer b.asleep.Store(0)
+	if b.poll != nil {
+		if err := b.poll.Read(b.hears); !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+		return nil // the other side is dead
+	}
 	for keeps := b.keeps != nil && b.keeps(); b.rung.Load() == heard; {
 		var fault unix.Errno
 		if keeps {

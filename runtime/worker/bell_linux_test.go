@@ -1,10 +1,28 @@
 package worker
 
 import (
+	"encoding/binary"
+	"math"
 	"runtime"
 	"sync"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
+
+// sleepInEvent has the bell sleep in an eventfd, and returns that.
+func sleepInEvent(t *testing.T, b *bell) (event int) {
+	t.Helper()
+	event, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err == nil {
+		err = b.sleepIn(event)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.close)
+	return event
+}
 
 // TestBell: no ring is missed, whether the other side looks, is about to sleep, or sleeps.
 func TestBell(t *testing.T) {
@@ -13,6 +31,7 @@ func TestBell(t *testing.T) {
 	always := func() bool { return true }
 	ask, asked := newBell(memory, waiter{}), newBell(memory, waiter{yield: yieldThread, keeps: always})
 	answer, answered := newBell(memory[bellBytes:], waiter{}), newBell(memory[bellBytes:], callersWait())
+	answer.event = sleepInEvent(t, answered)
 	const rounds = 2000
 	turns := 0 // whose access the bells order
 	var other sync.WaitGroup
@@ -44,10 +63,12 @@ func TestBell(t *testing.T) {
 	other.Wait()
 }
 
-// TestEndOfABell: a process that dies cannot have written anything that leaves the other side asleep.
+// TestEndOfABell: a process that dies cannot have written anything that leaves the other side asleep, or keeps it from
+// waking up.
 func TestEndOfABell(t *testing.T) {
 	memory := make([]byte, bellBytes)
 	b, other := newBell(memory, callersWait()), newBell(memory, waiter{})
+	event := sleepInEvent(t, b)
 	b.pause = 1
 	var waits sync.WaitGroup
 	waits.Go(func() {
@@ -60,6 +81,13 @@ func TestEndOfABell(t *testing.T) {
 	}
 	other.asleep.Store(0)
 	other.rung.Add(^uint32(0)) // so that one more is what it was
+	if err := unix.SetNonblock(event, false); err != nil {
+		t.Fatal(err)
+	}
+	full := binary.NativeEndian.AppendUint64(nil, math.MaxUint64-1) // the next write would block
+	if _, err := unix.Write(event, full); err != nil {
+		t.Fatal(err)
+	}
 	b.end()
 	waits.Wait()
 }
@@ -70,9 +98,10 @@ func TestBellAlone(t *testing.T) {
 	memory := make([]byte, bellBytes)
 	wait := callersWait()
 	wait.yield = func() { t.Error("it looks whether the bell rings") }
-	b := newBell(memory, wait)
+	b, ring := newBell(memory, wait), newBell(memory, waiter{})
+	ring.event = sleepInEvent(t, b)
 	var other sync.WaitGroup
-	other.Go(newBell(memory, waiter{}).ring)
+	other.Go(ring.ring)
 	if err := b.wait(); err != nil {
 		t.Error(err)
 	}

@@ -20,6 +20,9 @@ const (
 	fastestFill  = 32 << 30 // bytes per second
 	shortestLook = 5 * time.Millisecond
 	longestLook  = 50 * time.Millisecond
+	// quietLooks is after how many looks without a change the looks come as seldom as idleLook.
+	quietLooks = 20
+	idleLook   = 500 * time.Millisecond
 )
 
 // usage is the memory of a process that is its own: anonymous pages that are resident. Memory that it shares is not
@@ -64,7 +67,8 @@ func (u usage) close() {
 
 // watch ends the process once it takes more memory than its bound.
 func (p *process) watch() {
-	for {
+	var before int64
+	for quiet := 0; ; {
 		used, bound := p.usage.read(), p.bound.Load()
 		if used > p.most.Load() {
 			p.most.Store(used)
@@ -73,11 +77,19 @@ func (p *process) watch() {
 			p.exceed(bound)
 			return
 		}
+		if quiet++; used != before {
+			quiet = 0
+		}
+		before = used
+		longest := longestLook
+		if quiet > quietLooks {
+			longest = idleLook
+		}
 		left := time.Duration(float64(bound-used) / fastestFill * float64(time.Second))
 		select {
 		case <-p.ended:
 			return
-		case <-time.After(min(max(left, shortestLook), longestLook)):
+		case <-time.After(min(max(left, shortestLook), longest)):
 		}
 	}
 }

@@ -20,8 +20,7 @@ import (
 )
 
 // lane carries one run at a time between the server and a process: a page of shared memory with a bell by which each
-// tells the other that it has written there. The thread that runs a batch waits for its bell, as it would wait for the
-// engine.
+// tells the other that it has written there.
 type lane struct {
 	id      uint32
 	process *process
@@ -40,18 +39,33 @@ func newLane(p *process, id uint32) (*lane, error) {
 	}
 	defer unix.Close(file)
 	l := &lane{id: id, process: p, page: newPage(memory, callersWait())}
-	if err := p.send(&message{Kind: laneMessage, ID: id}, file); err != nil {
+	if err := l.join(file); err != nil {
 		l.close()
 		return nil, err
 	}
 	return l, nil
 }
 
-// callersWait is how a batch thread waits for an answer. While it sleeps, Go runs others in its place.
+// join gives the worker the page, and the eventfd that wakes the server.
+func (l *lane) join(page int) error {
+	event, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err == nil {
+		err = l.page.answered.sleepIn(event)
+	}
+	if err != nil {
+		return lacking(fmt.Errorf("the run cannot be handed to the engine's process: %w", err))
+	}
+	return l.process.send(&message{Kind: laneMessage, ID: l.id}, page, event)
+}
+
+// callersWait is how a batch thread waits for an answer.
 func callersWait() waiter { return waiter{yield: runtime.Gosched, alone: runtime.GOMAXPROCS(0) == 1} }
 
 // close gives the lane's memory back. Nobody uses it.
-func (l *lane) close() { _ = unix.Munmap(l.page.memory) }
+func (l *lane) close() {
+	l.page.answered.close()
+	_ = unix.Munmap(l.page.memory)
+}
 
 // wake ends the wait for an answer that does not come. The process is dead.
 func (l *lane) wake() { l.page.answered.end() }

@@ -87,7 +87,7 @@ func Lie(e Engine) error {
 			l.look(m)
 		}
 		if m.Kind == laneMessage {
-			l.lane(files[0])
+			l.lane(files[0], files[1])
 			continue
 		}
 		if err := l.handle(m, files); err != nil {
@@ -294,13 +294,14 @@ func (l *liar) lie(m *message) {
 }
 
 // lane serves a lane as an honest worker does, but for the answers.
-func (l *liar) lane(file int) {
+func (l *liar) lane(file, event int) {
 	memory, err := mapShared(file, pageBytes)
 	_ = unix.Close(file)
 	if err != nil {
 		panic(err)
 	}
 	s := &servedLane{child: &l.child, page: newPage(memory, waiter{yield: yieldThread})}
+	s.page.answered.event = event
 	go func() {
 		for s.page.asked.wait() == nil {
 			c := s.run(&cursor{half: s.page.request})

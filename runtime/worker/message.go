@@ -33,7 +33,7 @@ const (
 	openedMessage kind = "opened" // to the server: the answer, Opened or Fault
 	closeMessage  kind = "close"  // to the worker: the session's runs have ended
 	closedMessage kind = "closed" // to the server: the answer, perhaps with a Fault
-	laneMessage   kind = "lane"   // to the worker: its file is the page
+	laneMessage   kind = "lane"   // to the worker: its files are the page, and the event that wakes the server
 	mapMessage    kind = "map"    // to the worker: the file is slab ID, of Size bytes
 	unmapMessage  kind = "unmap"  // to the worker: slab ID is not used any more
 	stopMessage   kind = "stop"   // to the worker: stop the run of lane ID whose number is Size
@@ -128,7 +128,7 @@ func newConn(f *os.File, takes, files, gives int) (*conn, error) {
 const headerBytes = 8 // length of the body, number of files
 
 // maxFiles bounds the files of a message to a worker. A worker sends none.
-const maxFiles = 1
+const maxFiles = 2
 
 func (c *conn) send(m *message, files ...int) error {
 	body, err := json.Marshal(m)

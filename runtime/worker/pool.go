@@ -35,7 +35,8 @@ type Pool struct {
 	processes map[*process]struct{} // the ones that have started and are not dead
 	deaths    map[Death]uint64      // how often workers died, also the ones that are gone
 	alive     sync.WaitGroup        // supervisors, and processes
-	told      sync.Once             // whether processes are confined
+	tried     triedProcesses
+	told      sync.Once // whether processes are confined
 }
 
 // spare is a process that is being started, or was.
@@ -158,7 +159,7 @@ func (p *Pool) Open(ctx context.Context, at Place, model any, file *os.File,
 			from.close()
 		}
 	}()
-	first, took, err := p.try(ctx, from, try)
+	first, took, err := p.try(ctx, from, at.Alone, try)
 	if err != nil {
 		return engine.Opened{}, err
 	}

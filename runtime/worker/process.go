@@ -49,6 +49,8 @@ type process struct {
 	free    []*lane
 	lanes   map[uint32]*lane
 	made    uint32 // how many lanes were made
+
+	kept time.Time // guarded by the mutex of triedProcesses; since when it has waited there
 }
 
 // answer is a message for which somebody may wait: of some kind, about a session. The first message is about none.

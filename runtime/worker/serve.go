@@ -109,11 +109,11 @@ func (c *child) handle(m *message, files []int) error {
 	case closeMessage:
 		go c.close(m)
 	case laneMessage:
-		if len(files) != 1 {
+		if len(files) != 2 {
 			closeAll(files)
-			return errors.New("a lane needs a file")
+			return errors.New("a lane needs two files")
 		}
-		return c.addLane(m.ID, files[0])
+		return c.addLane(m.ID, files[0], files[1])
 	case mapMessage:
 		if len(files) != 1 {
 			closeAll(files)

@@ -17,7 +17,8 @@ import (
 	"github.com/weftserve/weft/runtime/tensor"
 )
 
-// servedLane is the worker's side of a lane: a thread that sleeps until it is asked for a run.
+// servedLane is the worker's side of a lane: a goroutine that sleeps until it is asked for a run. It is not tied to a
+// thread, which would cost two switches of threads with each runtime.Gosched.
 type servedLane struct {
 	child *child
 	page  *page
@@ -37,10 +38,11 @@ type room struct {
 	slab   uint32
 }
 
-func (c *child) addLane(id uint32, file int) error {
+func (c *child) addLane(id uint32, file, event int) error {
 	memory, err := mapShared(file, pageBytes)
 	_ = unix.Close(file)
 	if err != nil {
+		_ = unix.Close(event)
 		return fmt.Errorf("cannot map a lane: %w", err)
 	}
 	alone := runtime.GOMAXPROCS(0) == 1
@@ -48,6 +50,7 @@ func (c *child) addLane(id uint32, file int) error {
 	l.page = newPage(memory, waiter{
 		yield: yieldThread, alone: alone, keeps: func() bool { return alone && !c.shared.Load() },
 	})
+	l.page.answered.event = event
 	c.mu.Lock()
 	c.lanes[id] = l
 	c.shared.Store(len(c.lanes) > 1)
@@ -58,13 +61,14 @@ func (c *child) addLane(id uint32, file int) error {
 
 // serve answers one run after the other, for as long as the process lives.
 func (l *servedLane) serve() {
-	runtime.LockOSThread() // a thread that sleeps in futex(2) is woken faster than a goroutine is scheduled
 	for {
 		if err := l.page.asked.wait(); err != nil {
 			l.child.log.Error("engine process lane failed", "event", "worker_lane_failed", "cause", err)
 			return
 		}
 		l.reply(l.run(&cursor{half: l.page.request}))
+		// So that Go's scheduler sees that the goroutine does not compute for long (keptSleep).
+		runtime.Gosched()
 	}
 }
 

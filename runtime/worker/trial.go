@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/weftserve/weft/runtime/engine"
@@ -45,30 +47,97 @@ func errOpening(patience time.Duration) error {
 		"input, which can be exported as their results", patience)
 }
 
+// A process in which a model was tried on the CPU is used for the next one, because starting a process takes longer
+// than trying a small model. It is ended if it is not needed for a while, or holds more memory than an empty one.
+const (
+	triedIdle = time.Second
+	triedLeft = 4 << 20 // bytes, by which the next model's memory may be overestimated
+)
+
 // try opens a model where nothing else is open, and has it tried there. It returns the memory that opening it took,
-// which is free then.
-func (p *Pool) try(ctx context.Context, from source, try engine.Try) (_ *opened, took taken, err error) {
-	process, err := p.process(ctx)
-	if err != nil {
+// which is free then. If it fails in a process in which others were tried, one of those may be to blame: it is
+// tried once more in a new process. With alone, only a new one will do.
+func (p *Pool) try(ctx context.Context, from source, alone bool, try engine.Try) (*opened, taken, error) {
+	var one *process
+	if !alone {
+		one = p.tried.take()
+	}
+	if one != nil {
+		first, took, err := p.tryIn(ctx, one, from, alone, try)
+		if err == nil || ctx.Err() != nil {
+			return first, took, err
+		}
+	}
+	var err error
+	if one, err = p.process(ctx); err != nil {
 		return nil, taken{}, err
 	}
-	defer func() {
-		process.kill("the model was opened")
-		<-process.ended
-	}()
+	return p.tryIn(ctx, one, from, alone, try)
+}
+
+// tryIn is try in a process, which it owns.
+func (p *Pool) tryIn(ctx context.Context, one *process, from source, alone bool, try engine.Try,
+) (first *opened, took taken, err error) {
 	const only = 1
-	first, err := process.openFirst(ctx, only, from, p.patience)
-	took = taken{peak: process.peak() - process.empty, held: process.usage.read() - process.empty}
+	defer func() {
+		if err == nil && !alone && first.Device == processor && one.closeSession(only) == nil &&
+			one.usage.read() <= one.empty+triedLeft {
+			p.tried.keep(one)
+			return
+		}
+		one.kill("the model was opened")
+		<-one.ended
+	}()
+	one.most.Store(0) // of the model before
+	first, err = one.openFirst(ctx, only, from, p.patience)
+	took = taken{peak: one.peak() - one.empty, held: one.usage.read() - one.empty}
 	if err != nil || try == nil {
 		return first, took, err
 	}
 	s := newSession(only, from, first)
-	err = try(ctx, engine.Opened{Session: trial{s, process}, Memory: s.memory})
-	if death := process.death(); err == nil && death != nil && death.Outside {
+	err = try(ctx, engine.Opened{Session: trial{s, one}, Memory: s.memory})
+	if death := one.death(); err == nil && death != nil && death.Outside {
 		err = &engine.Error{Kind: engine.Terminated, Err: fmt.Errorf("the process in which the model was tried was not "+
 			"ended by a run; the load is tried again: %w", death)}
 	}
 	return first, took, err
+}
+
+// triedProcesses are the processes that wait for the next model to try. The zero value has none.
+type triedProcesses struct {
+	mu  sync.Mutex
+	all []*process // guarded by mu
+}
+
+// take returns one that lives, or nil.
+func (t *triedProcesses) take() *process {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for n := len(t.all); n > 0; n = len(t.all) {
+		one := t.all[n-1]
+		t.all = t.all[:n-1]
+		if !isDead(one.ended) {
+			return one
+		}
+	}
+	return nil
+}
+
+// keep has a process wait, and ends it if nobody takes it for a while.
+func (t *triedProcesses) keep(one *process) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.all = append(t.all, one)
+	kept := time.Now()
+	one.kept = kept
+	time.AfterFunc(triedIdle, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if i := slices.Index(t.all, one); i >= 0 && one.kept.Equal(kept) {
+			t.all = slices.Delete(t.all, i, i+1)
+			one.kill("no more models are opened")
+		}
+	})
 }
 
 // openFirst opens a session within some time. If the process dies of it, the error is of the kind engine.Crashed.

@@ -153,9 +153,47 @@ func TestGivenUpWhileItIsOpened(t *testing.T) {
 	if err := <-failed; !errors.Is(err, context.Canceled) {
 		t.Errorf("given up: %v", err)
 	}
-	if closed := log.Event("test_closed"); len(closed) != 0 {
+	const tried = 1 // closed after its trial
+	if closed := log.Event("test_closed"); len(closed) > tried {
 		t.Errorf("closed before it was open: %v", closed)
 	}
 	write(1)
-	weftest.Until(t, "a session that is closed again", func() bool { return len(log.Event("test_closed")) == 1 })
+	weftest.Until(t, "a session that is closed again", func() bool { return len(log.Event("test_closed")) == 1+tried })
+}
+
+// TestTrialsShareAProcess: models are tried in one process, one after the other, until one fails there. That one is
+// tried once more in a new process, because another may be to blame.
+func TestTrialsShareAProcess(t *testing.T) {
+	p, _ := newPool(t)
+	tried := map[int]int{} // by process
+	open := func(place worker.Place, values ...float32) error {
+		t.Helper()
+		_, err := p.Open(t.Context(), place, model{}, nil, func(ctx context.Context, o engine.Opened) error {
+			b := tensor.NewBatch(1, 1, o.Memory)
+			defer b.Free()
+			_, err := runIn(ctx, b, o, values[0])
+			values = values[1:]
+			tried[b.Process]++
+			return err
+		})
+		return err
+	}
+	for range 4 {
+		if err := open(onCPU, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(tried) != 1 {
+		t.Errorf("four models were tried in %d processes", len(tried))
+	}
+	if err := open(onCPU, segfaulting, 1); err != nil || len(tried) != 2 {
+		t.Errorf("a model whose process died was tried in %d processes, with the error %v", len(tried), err)
+	}
+	if err := open(onCPU, segfaulting, segfaulting); engine.KindOf(err) != engine.Crashed || len(tried) != 3 {
+		t.Errorf("a model that kills was tried in %d new processes, with the error %v", len(tried)-1, err)
+	}
+	if err := open(ofOwner, 1); err != nil || len(tried) != 4 {
+		t.Errorf("a version with a process of its own was tried in one that others had used: %v", err)
+	}
+	weftest.Until(t, "the end of the processes", func() bool { return len(weftest.Children(os.Getpid())) == 3 })
 }

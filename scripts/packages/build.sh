@@ -21,6 +21,7 @@ mkdir -p "$out"
 STAGE=$(mktemp --directory "$out/stage.XXXXXX")
 trap 'rm -rf "$STAGE"' EXIT
 install -D --mode 0755 "$weft" "$STAGE/bin/weft"
+strip "$STAGE/bin/weft" # of symbols for debuggers, a third of it; Go keeps its own for stack traces and profiles
 install -D --mode 0644 "$library" "$STAGE/lib/libonnxruntime.so"
 export GOARCH VERSION STAGE SOURCE_DATE_EPOCH
 

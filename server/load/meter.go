@@ -21,6 +21,8 @@ const (
 	// step is how often the load is measured: it is as old, at most, as a caller learns of it. Each time takes some
 	// microseconds.
 	step = 20 * time.Millisecond
+	// rest is the step while nothing has happened for the longest window, unless an answer ends it.
+	rest = 500 * time.Millisecond
 	// window is the time over which the devices' work and the requests are counted. Where that has fewer than fewest
 	// answers it is longer, up to longest, so that a few requests a second look no different from one to the next.
 	window, longest = time.Second, 10 * time.Second
@@ -53,11 +55,13 @@ type Meter struct {
 	samples []sample                 // of the longest window, the latest last; only Watch's
 	busy    map[string]time.Duration // of each device, as of the latest sample; only Watch's
 	current atomic.Pointer[current]
+	resting atomic.Bool
+	woken   chan struct{} // capacity 1
 }
 
 // New returns a meter that has measured once. It goes on while its Watch runs.
 func New(c Config) *Meter {
-	m := &Meter{config: c}
+	m := &Meter{config: c, woken: make(chan struct{}, 1)}
 	m.measure()
 	return m
 }
@@ -80,20 +84,45 @@ type current struct {
 
 // Watch measures the load until ctx ends.
 func (m *Meter) Watch(ctx context.Context) {
-	ticks := time.NewTicker(step)
-	defer ticks.Stop()
+	next := time.NewTimer(step)
+	defer next.Stop()
 	for {
 		select {
-		case <-ticks.C:
-			m.measure()
+		case <-next.C:
+		case <-m.woken:
 		case <-ctx.Done():
 			return
+		}
+		m.measure()
+		m.resting.Store(m.isIdle())
+		if m.resting.Load() {
+			next.Reset(rest)
+		} else {
+			next.Reset(step)
 		}
 	}
 }
 
+// isIdle reports whether nothing has happened for the longest window.
+func (m *Meter) isIdle() bool {
+	first, last := m.samples[0], m.samples[len(m.samples)-1]
+	if last.at.Sub(first.at) < longest {
+		return false
+	}
+	first.at = last.at
+	return first == last
+}
+
 // Trailer returns the trailer of an answer that is given now. It must not be changed.
-func (m *Meter) Trailer() metadata.MD { return m.current.Load().trailer }
+func (m *Meter) Trailer() metadata.MD {
+	if m.resting.Load() {
+		select {
+		case m.woken <- struct{}{}:
+		default:
+		}
+	}
+	return m.current.Load().trailer
+}
 
 // Utilization returns the application_utilization that is reported, and whether a device has a version: where none has,
 // no number would say how many servers are needed.

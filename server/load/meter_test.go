@@ -23,6 +23,7 @@ type house struct {
 	works            []float64 // of each device the part of the time in which it works
 	answered, lacked float64
 	rate, refusals   float64 // a second, of both
+	measured         int
 }
 
 // change brings what has added up to the present, and then changes what is to come.
@@ -50,7 +51,10 @@ func (h *house) watched(t *testing.T, budget time.Duration) *load.Meter {
 			return at, devices
 		},
 		Requests: func() (answered, lacked uint64) {
-			h.change(func() { answered, lacked = uint64(h.answered+1e-6), uint64(h.lacked+1e-6) })
+			h.change(func() {
+				answered, lacked = uint64(h.answered+1e-6), uint64(h.lacked+1e-6)
+				h.measured++
+			})
 			return answered, lacked
 		},
 	})
@@ -123,6 +127,34 @@ func TestUtilization(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRest: a server at rest is measured seldom, and as often as ever from its first answer on.
+func TestRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &house{devices: []sharedsched.DeviceLoad{{Name: "a"}}, works: []float64{0}}
+		m := h.watched(t, 0)
+		during := func(d time.Duration) (measured int) {
+			h.change(func() { measured = -h.measured })
+			time.Sleep(d)
+			h.change(func() { measured += h.measured })
+			return measured
+		}
+		time.Sleep(20 * time.Second)
+		if got := during(10 * time.Second); got > 20 {
+			t.Errorf("at rest there were %d measurements in 10 s", got)
+		}
+		h.change(func() { h.rate, h.works[0] = 100, 1 })
+		time.Sleep(10 * time.Millisecond)
+		m.Trailer()
+		time.Sleep(50 * time.Millisecond)
+		if got := report(t, m).GetRpsFractional(); got == 0 {
+			t.Error("50 ms after an answer the report says that there is none")
+		}
+		if got := during(time.Second); got < 49 {
+			t.Errorf("with requests there were %d measurements in 1 s", got)
+		}
+	})
 }
 
 // TestWindows: a device's work counts for a second, and what waits for a tenth of one.

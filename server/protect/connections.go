@@ -131,13 +131,10 @@ func (l *listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !l.http {
-		if l.connections.pending.Load() > pendingHandshakes {
-			time.Sleep(handshakeStep / time.Duration(runtime.GOMAXPROCS(0)))
-		}
-		c = stamped(c, l.timeout)
+	if !l.http && l.connections.pending.Load() > pendingHandshakes {
+		time.Sleep(handshakeStep / time.Duration(runtime.GOMAXPROCS(0)))
 	}
-	return l.connections.open(c, l.http), nil
+	return l.connections.open(stamped(c, l.timeout), l.http), nil
 }
 
 // open begins an account. The handshake of a connection of HTTP is nobody's to wait for. It may end other connections,
