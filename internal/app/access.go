@@ -19,7 +19,6 @@ import (
 
 // accessRules are what one reading of the access file and of the files that it names gave. They do not change
 // afterwards.
-// accessRules are those of an access file, and of the files that it names.
 type accessRules struct {
 	config *access.Config
 	tokens *access.Tokens

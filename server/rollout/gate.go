@@ -48,7 +48,7 @@ type Gate struct {
 	// LowerIsBetter for this outcome, for instance a cost.
 	LowerIsBetter bool `json:"lower_is_better"`
 	// OutcomeMin and OutcomeMax are the least and the greatest that an outcome can be; others count as these. Nil: they
-	// are what was seen, with as much room on either side, which takes more episodes and is an assumption.
+	// are the range of the first outcomes, with its width as room on either side: an assumption, which takes more episodes.
 	OutcomeMin *float64 `json:"outcome_min,omitempty"`
 	OutcomeMax *float64 `json:"outcome_max,omitempty"`
 	// Margin is by how much the candidate's mean outcome may be worse and still be promoted, in units of the outcome.

@@ -153,7 +153,6 @@ func parse[T interface {
 	return errors.New("no such state or verdict")
 }
 
-// note adds a step.
 // note adds a step with the latest report, which is the evidence for it.
 func (r *Rollout) note(at time.Time, percent float64, by, why string) {
 	r.Steps = append(r.Steps, Step{At: at, Percent: percent, State: r.State, By: by, Reason: why, Report: r.Report})
