@@ -207,8 +207,8 @@ func place(command *kong.Node, f *kong.Flag) string {
 // settings are the names of the flags that are settings of a server.
 func settings() (names []string) {
 	of := reflect.TypeFor[config.Server]()
-	for i := range of.NumField() {
-		names = append(names, of.Field(i).Tag.Get("name"))
+	for field := range of.Fields() {
+		names = append(names, field.Tag.Get("name"))
 	}
 	return names
 }
@@ -251,7 +251,7 @@ func wrapped(text string) string {
 		parts[i] = strings.ReplaceAll(parts[i], " ", "\x00")
 	}
 	var lines []string
-	for _, word := range strings.Fields(strings.Join(parts, "`")) {
+	for word := range strings.FieldsSeq(strings.Join(parts, "`")) {
 		if last := len(lines) - 1; last >= 0 && len(lines[last])+1+len(word) <= 120 {
 			lines[last] += " " + word
 		} else {

@@ -3,8 +3,8 @@
 // close), reports how they ended, and hands requests to the scheduler.
 //
 // Locks: Host.deciding is held from the look at a model until the decision about it is kept and published. Host.mu,
-// which guards the machine, may be taken under it, and never while Version.tuning or flows.mu of package serving is held.
-// Config.OnChange is never called with Host.mu held, and the engine for nothing but its counts.
+// which guards the machine, may be taken under it, and never while Version.tuning or flows.mu of package serving is
+// held. Config.OnChange is never called with Host.mu held, and the engine for nothing but its counts.
 package host
 
 import (

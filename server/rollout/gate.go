@@ -47,8 +47,9 @@ type Gate struct {
 	Outcome string `json:"outcome"`
 	// LowerIsBetter for this outcome, for instance a cost.
 	LowerIsBetter bool `json:"lower_is_better"`
-	// OutcomeMin and OutcomeMax are the least and the greatest that an outcome can be; others count as these. Nil: they
-	// are the range of the first outcomes, with its width as room on either side: an assumption, which takes more episodes.
+	// OutcomeMin and OutcomeMax are the least and the greatest that an outcome can be; others count as these. Nil:
+	// they are the range of the first outcomes, with its width as room on either side: an assumption, which takes more
+	// episodes.
 	OutcomeMin *float64 `json:"outcome_min,omitempty"`
 	OutcomeMax *float64 `json:"outcome_max,omitempty"`
 	// Margin is by how much the candidate's mean outcome may be worse and still be promoted, in units of the outcome.
