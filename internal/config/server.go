@@ -153,7 +153,7 @@ type Server struct {
 	MaxUploadBytes Size `yaml:"max-upload-bytes" name:"max-upload-bytes" default:"2GiB" group:"Limits:" help:"Size of an uploaded version; 0: no uploads."`
 	// MaxEpisodes is the number of running episodes whose version the server remembers, at least 1. Beyond it the server
 	// forgets ended episodes and then those without a request for longest; the next request of a forgotten episode is
-	// assigned again by its id. Each takes about 200 bytes.
+	// assigned again by its id. Each takes about 300 bytes.
 	MaxEpisodes int `yaml:"max-episodes" name:"max-episodes" default:"100000" group:"Models:" help:"Running episodes that keep their version."`
 	// EpisodeTTL is the time without a request after which an episode counts as ended, at least 1s.
 	EpisodeTTL Duration `yaml:"episode-ttl" name:"episode-ttl" default:"10m" group:"Models:" help:"An episode ends after this long without a request."`
