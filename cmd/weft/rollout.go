@@ -97,7 +97,7 @@ type rolloutPlan struct {
 	Outcome       string   `default:"" placeholder:"NAME" help:"The outcome to compare, such as reward; empty disables the check."`
 	LowerIsBetter bool     `help:"A lower outcome is better."`
 	Margin        float64  `default:"0" help:"Allowed shortfall of the candidate's mean outcome, in its units; with 0 the candidate must be better."`
-	OutcomeMin    *float64 `placeholder:"NUMBER" help:"The least possible outcome. Without bounds: the range of the first 30 outcomes, plus its width on each side; outcomes beyond it widen it."`
+	OutcomeMin    *float64 `placeholder:"NUMBER" help:"The least possible outcome. Without bounds: the range of the first 30 outcomes, plus its width on each side unless it is 0 to 1; more outcomes beyond it widen it."`
 	OutcomeMax    *float64 `placeholder:"NUMBER" help:"The greatest possible outcome."`
 	Alpha         float64  `default:"0.05" help:"Largest probability of a wrong promotion, and of a wrong rollback."`
 }

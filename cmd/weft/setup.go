@@ -16,7 +16,7 @@ import (
 
 // setupCommand is `weft setup`.
 type setupCommand struct {
-	From string `placeholder:"FILE" help:"The npm package file (.tgz) or the library; by default it is downloaded."`
+	From string `placeholder:"FILE" help:"The npm package file (.tgz) or the library; by default it is downloaded, unless WEFT_ONNXRUNTIME_LIB names one."`
 	To   string `placeholder:"DIR" help:"The directory of the library; by default one where weft finds it."`
 }
 

@@ -196,7 +196,7 @@ func table(rows [][]string) string {
 type Traffic struct {
 	Model    string   `arg:"" help:"Name of the model."`
 	Split    []string `arg:"" optional:"" placeholder:"VERSION=WEIGHT" help:"Versions with their weights, such as 2=90 3=10, or SLOT:VERSION=WEIGHT. Without a split, --shadow and --clear, the command shows the traffic."`
-	Shadow   []string `placeholder:"VERSION=PERCENT" help:"Copy this percentage of the requests to a version as a shadow; 0 stops it. Other shadows stay."`
+	Shadow   []string `placeholder:"VERSION=PERCENT" help:"Copy this percentage of the episodes or requests to a version as a shadow; 0 stops it. Other shadows stay."`
 	Clear    bool     `help:"Remove the split and the shadows; the newest ready version that was not rolled back answers, and running episodes stay."`
 	Revision uint64   `placeholder:"N" help:"Change the traffic only if it has this revision."`
 	Printing

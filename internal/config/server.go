@@ -106,8 +106,8 @@ type Server struct {
 	// memory.
 	MaxHeldBytes Size `yaml:"max-held-bytes" name:"max-held-bytes" default:"256MiB" group:"Limits:" help:"Memory held for all connections."`
 	// StateMemory bounds the bytes of the states of all episodes, which models with state keep between requests. Beyond
-	// it no new episode can begin. Too low refuses episodes that would fit. Too high lets the system kill the process
-	// when memory runs out.
+	// it no new episode can begin, and no state can grow. Too low refuses episodes that would fit. Too high lets the
+	// system kill the process when memory runs out.
 	StateMemory Size `yaml:"state-memory" name:"state-memory" default:"1GiB" group:"Limits:" help:"States of all episodes."`
 	// MaxConnectionAge is the age at which a gRPC connection is asked to close, give or take a tenth, so that its caller
 	// reconnects with newer certificates or to another server. Open calls continue. At least 1m; 0 disables it. Too low
@@ -153,7 +153,7 @@ type Server struct {
 	MaxUploadBytes Size `yaml:"max-upload-bytes" name:"max-upload-bytes" default:"2GiB" group:"Limits:" help:"Size of an uploaded version; 0: no uploads."`
 	// MaxEpisodes is the number of running episodes whose version the server remembers, at least 1. Beyond it the server
 	// forgets ended episodes and then those without a request for longest; the next request of a forgotten episode is
-	// assigned again by its id. Each takes about 200 bytes.
+	// assigned again by its id. Each takes about 300 bytes.
 	MaxEpisodes int `yaml:"max-episodes" name:"max-episodes" default:"100000" group:"Models:" help:"Running episodes that keep their version."`
 	// EpisodeTTL is the time without a request after which an episode counts as ended, at least 1s.
 	EpisodeTTL Duration `yaml:"episode-ttl" name:"episode-ttl" default:"10m" group:"Models:" help:"An episode ends after this long without a request."`
@@ -168,9 +168,10 @@ type Server struct {
 	// or 0 for no bound. The oldest are deleted first. Too low keeps recordings for a short time only. Too high fills
 	// the disk.
 	RecordLimit Size `yaml:"record-limit" name:"record-limit" default:"10GiB" group:"Recordings and logs:" help:"Size of the folder; the oldest go; 0: no limit."`
-	// StateDir is a directory for decisions made at run time: traffic, rollouts, labels and versions loaded by hand.
-	// With auto it is .weft-state in the first repository, or beside model-config-file without one, if that is writable.
-	// With none, decisions end with the server. Each server needs a directory of its own.
+	// StateDir is a directory for decisions made at run time: traffic, rollouts, labels, versions loaded or unloaded by
+	// hand, and findings about batching. With auto it is .weft-state in the first repository, or beside
+	// model-config-file without one, if that is writable. With none, decisions end with the server. Each server needs a
+	// directory of its own.
 	StateDir string `yaml:"state-dir" name:"state-dir" default:"auto" placeholder:"DIR" group:"Models:" help:"Directory for decisions; auto, or none."`
 	// ShadowLog is a file to which the server appends one JSON line for each comparison of a shadow, as long as the disk
 	// keeps up. Empty disables it.

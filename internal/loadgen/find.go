@@ -18,7 +18,7 @@ import (
 type Objective struct {
 	Find      bool            `help:"Search for the highest rate that meets --p99 and --in-time, starting at --rate (100)."`
 	P99       config.Duration `name:"p99" help:"With --find: largest allowed p99 latency." placeholder:"DURATION"`
-	InTime    float64         `default:"0.99" help:"With --find: least fraction answered within the deadline."`
+	InTime    float64         `default:"0.99" help:"With --find: least fraction answered within --deadline and --patience."`
 	Precision float64         `default:"0.05" help:"With --find: relative precision of the rate found."`
 }
 

@@ -36,7 +36,8 @@ type ONNX struct {
 	// once. exhaustive tries all, which stops the device at each new shape. default always takes the same algorithm.
 	ConvAlgoSearch ConvSearch `yaml:"conv_algo_search" enum:"heuristic,exhaustive,default"`
 	// PinBuffers and CUDAGraphs are experimental, default false. PinBuffers page-locks batch buffers for CUDA devices.
-	// CUDAGraphs captures a CUDA graph for each of batching.allowed_batch_sizes and replays it.
+	// CUDAGraphs captures a CUDA graph for each of batching.allowed_batch_sizes, which it needs unless batching.mode is
+	// off, and replays it.
 	PinBuffers bool `yaml:"pin_buffers"`
 	CUDAGraphs bool `yaml:"cuda_graphs"`
 }

@@ -31,7 +31,7 @@ type Pipeline struct {
 	// steps on different devices, or steps with very different batch sizes.
 	Joined bool `yaml:"joined"`
 	// Defaults are the values of outputs for rows that a conditional step leaves out: a number, true, false or a text,
-	// {action: 0}; or the rows of an input of the same type and shape, {hn: h}.
+	// {action: 0}; or the rows of an input of the same type and shape, {hn: h}. Each such output needs one.
 	Defaults map[string]Scalar `yaml:"defaults,flow,omitempty"`
 
 	// Text is the file; that of an ensemble is written when its versions are known.
@@ -58,7 +58,7 @@ type Step struct {
 	// Repeat is how many times the step runs, 1 to 10,000, default 1. Each run receives outputs of the previous run as
 	// Carry says.
 	Repeat int `yaml:"repeat,omitempty"`
-	// Carry names the output that an input receives from the second run on: {x: x_next}.
+	// Carry names the output that an input receives from the second run on: {x: x_next}. A repeated step needs it.
 	Carry map[string]string `yaml:"carry,flow,omitempty"`
 	// When leaves rows out of this step and of all steps that need it. By default all rows run.
 	When *When `yaml:"when,omitempty"`

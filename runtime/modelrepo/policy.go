@@ -32,8 +32,8 @@ const (
 // Policy selects versions; exactly one field is set. In files it is all, {latest: N} or {specific: [N, ...]}.
 type Policy struct {
 	All bool `yaml:"-"`
-	// Latest selects the N highest numbers, N at least 1, and the versions that labels and traffic name. Each version
-	// takes memory.
+	// Latest selects the N highest numbers, N at least 1, and the versions that labels and traffic name. Rolled-back
+	// versions do not count. Each version takes memory.
 	Latest int `yaml:"latest"`
 	// Specific selects exactly these numbers.
 	Specific []int64 `yaml:"specific,flow"`

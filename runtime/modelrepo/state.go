@@ -25,8 +25,8 @@ type State struct {
 	// Initial gives the value of such an input in the first request of an episode, by the input's name, default 0: a
 	// number that fills it, or a .json file with one row as nested lists.
 	Initial map[string]config.Scalar `yaml:"initial,flow,omitempty"`
-	// Start names an input that the server sets to 1 in the first request of an episode that brings no state, and to 0 in
-	// the others.
+	// Start names an input that the server sets, unless the request brings it: to 1 in the first request of an episode
+	// that brings no state, and to 0 in the others.
 	Start string `yaml:"start,omitempty"`
 	// End, Ready and ID name inputs that the server sets, too: End to 1 in the last request and 0 in the others, Ready
 	// to 1, and ID to the episode's name, which must then fit the input's type.
