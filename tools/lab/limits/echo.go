@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net"
 	"strings"
-	"sync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -14,6 +13,7 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/weftserve/weft/internal/onnxgraph"
 	weftv1 "github.com/weftserve/weft/proto/gen/weft/v1"
@@ -22,9 +22,9 @@ import (
 
 // The kinds of echo.
 const (
-	echoDefault  = "echo"           // with the generated code
+	echoBytes    = "bytes echo"     // with gRPC's codec, whose messages are bytes
+	echoDecodes  = "weft.v1 echo"   // with the generated code
 	echoZeroCopy = "zero-copy echo" // bytes go back as they came
-	echoCopies   = "copying echo"   // likewise, by way of two copies: into a batch, and out of one
 	echoRefusal  = "refusal"        // every call is refused, before its message is read
 )
 
@@ -55,9 +55,11 @@ func newEcho(kind string) *grpc.Server {
 	service := weftv1.PredictionService_ServiceDesc
 	var options []grpc.ServerOption
 	switch kind {
-	case echoZeroCopy, echoCopies:
-		options = append(options, grpc.ForceServerCodecV2(frameCodec{encoding.GetCodecV2("proto"), kind == echoCopies}))
-		service.Methods = []grpc.MethodDesc{{MethodName: "Predict", Handler: echoFrame}, service.Methods[1]}
+	case echoBytes:
+		service.Methods = []grpc.MethodDesc{{MethodName: "Predict", Handler: echoOf[emptypb.Empty]}, service.Methods[1]}
+	case echoZeroCopy:
+		options = append(options, grpc.ForceServerCodecV2(frameCodec{encoding.GetCodecV2("proto")}))
+		service.Methods = []grpc.MethodDesc{{MethodName: "Predict", Handler: echoOf[frame]}, service.Methods[1]}
 	case echoRefusal:
 		options = append(options, grpc.InTapHandle(refuse))
 	default:
@@ -106,20 +108,19 @@ func refuse(ctx context.Context, call *tap.Info) (context.Context, error) {
 // frame is a message whose bytes stay as they came.
 type frame struct{ data mem.BufferSlice }
 
-// echoFrame is the method Predict of messages that stay bytes.
+// echoOf is the method Predict of messages that are not looked into. One without fields keeps all bytes as unknown
+// ones.
 //
 //nolint:revive // gRPC says where the context stands
-func echoFrame(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-	f := &frame{}
-	return f, decode(f)
+func echoOf[message any](
+	_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor,
+) (any, error) {
+	m := new(message)
+	return m, decode(m)
 }
 
 // frameCodec leaves frames as they are, and has another codec do other messages.
-type frameCodec struct {
-	encoding.CodecV2
-
-	copies bool
-}
+type frameCodec struct{ encoding.CodecV2 }
 
 // Marshal gives the bytes away.
 func (c frameCodec) Marshal(v any) (mem.BufferSlice, error) {
@@ -132,29 +133,10 @@ func (c frameCodec) Marshal(v any) (mem.BufferSlice, error) {
 // Unmarshal keeps the bytes.
 func (c frameCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	f, is := v.(*frame)
-	switch {
-	case !is:
+	if !is {
 		return c.CodecV2.Unmarshal(data, v)
-	case c.copies:
-		f.data = copyTwice(data)
-	default:
-		data.Ref()
-		f.data = data
 	}
+	data.Ref()
+	f.data = data
 	return nil
-}
-
-// batches are reused like the memory of batches.
-var batches = sync.Pool{New: func() any { return new([]byte) }}
-
-// copyTwice copies a message into a batch, and out of it.
-func copyTwice(data mem.BufferSlice) mem.BufferSlice {
-	batch := batches.Get().(*[]byte)
-	defer batches.Put(batch)
-	if cap(*batch) < data.Len() {
-		*batch = make([]byte, data.Len())
-	}
-	rows := (*batch)[:data.Len()]
-	data.CopyTo(rows)
-	return mem.BufferSlice{mem.Copy(rows, mem.DefaultBufferPool())}
 }

@@ -56,12 +56,12 @@ func ask(t *testing.T, kind string) (sent, came []byte, err error) {
 }
 
 func TestEchoes(t *testing.T) {
-	for _, kind := range []string{echoZeroCopy, echoCopies} {
+	for _, kind := range []string{echoBytes, echoZeroCopy} {
 		if sent, came, err := ask(t, kind); err != nil || !bytes.Equal(came, sent) {
 			t.Errorf("%s: %v; other bytes came back", kind, err)
 		}
 	}
-	sent, came, err := ask(t, echoDefault)
+	sent, came, err := ask(t, echoDecodes)
 	var q weftv1.PredictRequest
 	var answer weftv1.PredictResponse
 	if err := errors.Join(err, proto.Unmarshal(sent, &q), proto.Unmarshal(came, &answer)); err != nil {
@@ -77,7 +77,7 @@ func TestEchoes(t *testing.T) {
 
 // TestEchoMetadata: a client learns which requests to make up, also from servers that keep bytes.
 func TestEchoMetadata(t *testing.T) {
-	for _, kind := range []string{echoDefault, echoZeroCopy, echoRefusal} {
+	for _, kind := range []string{echoBytes, echoDecodes, echoZeroCopy, echoRefusal} {
 		about, err := weftv1.NewPredictionServiceClient(dialEcho(t, kind)).GetModelMetadata(t.Context(),
 			&weftv1.GetModelMetadataRequest{Model: &weftv1.ModelSpec{Name: policyName}})
 		if err != nil || about.GetSignature().GetInputs()[0].GetShape()[1] != 48 {

@@ -27,7 +27,7 @@ import (
 )
 
 // batchSizes are those at which the engine is measured.
-var batchSizes = []int{1, 2, 4, 8, 16, 32, 64}
+var batchSizes = []int{1, 2, 4, 8, 16, 32, 64, 128, 256}
 
 // pace is the speed of the engine at a batch size.
 type pace struct {

@@ -15,7 +15,7 @@ type runCommand struct {
 	Baseline string   `type:"existingfile" help:"Another Weft program, measured in turn with the first." placeholder:"FILE"`
 	Quick    bool     `help:"A rough answer within two minutes: one round, one placement, short runs."`
 	Rounds   int      `help:"How often everything is measured (6, with --quick 1)." placeholder:"N"`
-	Only     []string `help:"Only these parts: wire, policy, network, lone, refusal, overload, recovery." placeholder:"PART"`
+	Only     []string `help:"Only these parts: wire, policy, network, lone, part, refusal, overload, recovery." placeholder:"PART"`
 	Places   []string `help:"Only these placements of server and client: 1-core, 2-cores, shared." placeholder:"PLACE"`
 	Flags    []string `name:"serve-flag" sep:"none" help:"A further flag of weft serve, such as --serve-flag=--devices=cpu:2." placeholder:"FLAG"`
 	Out      string   `help:"Write the tables into this file too, as Markdown; a quick run writes none." placeholder:"FILE"`
@@ -63,6 +63,7 @@ var parts = []struct {
 	{"policy", (*round).policy},
 	{"network", (*round).network},
 	{"lone", (*round).lone},
+	{"part", (*round).part},
 	{"refusal", (*round).refusal},
 	{overloadPart, (*round).overload},
 	{recoveryPart, (*round).recovery},

@@ -65,7 +65,7 @@ func (c *runCommand) tables(b *book, places []place, e effort) []*harness.Table 
 		}
 	}
 	for _, t := range []*harness.Table{
-		c.closedLoops(b, places), c.alone(b, places), c.refusals(b, places),
+		c.closedLoops(b, places), c.partLoads(b, places), c.alone(b, places), c.refusals(b, places),
 		c.ladder(b, places, e), c.slowdowns(b, places),
 	} {
 		if len(t.Rows) > 0 {

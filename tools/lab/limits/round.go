@@ -55,7 +55,7 @@ func (r *round) start() error {
 			return err
 		}
 	}
-	for _, kind := range []string{echoDefault, echoZeroCopy, echoCopies, echoRefusal} {
+	for _, kind := range []string{echoBytes, echoDecodes, echoZeroCopy, echoRefusal} {
 		if err := r.add(kind, self, "echo", kind); err != nil {
 			return err
 		}

@@ -22,7 +22,7 @@ func wireScene(payload string) string { return "wire, " + payload }
 // wire has models of no work answer large and small requests.
 func (r *round) wire() error {
 	for _, p := range payloads {
-		targets := append([]string{echoDefault, echoZeroCopy, echoCopies}, r.wefts()...)
+		targets := append([]string{echoBytes, echoDecodes, echoZeroCopy}, r.wefts()...)
 		if err := r.closed(wireScene(p.name), load{model: identityName(p.width), callers: callers}, targets...); err != nil {
 			return err
 		}
@@ -36,7 +36,7 @@ func (r *round) wire() error {
 }
 
 func (r *round) policy() error {
-	targets := append([]string{echoDefault}, r.wefts()...)
+	targets := append([]string{echoBytes}, r.wefts()...)
 	return errors.Join(r.engine(policyName), r.closed(policyName, load{model: policyName, callers: callers}, targets...))
 }
 
@@ -46,7 +46,7 @@ func (r *round) network() error {
 	if err := r.engine(networkName); err != nil {
 		return err
 	}
-	targets := append([]string{echoDefault}, r.wefts()...)
+	targets := append([]string{echoBytes}, r.wefts()...)
 	for _, n := range networkCallers {
 		if err := r.closed(networkScene(n), load{model: networkName, callers: n}, targets...); err != nil {
 			return err
@@ -92,7 +92,7 @@ func loneScene(model string) string { return "lone caller, " + model }
 
 func (r *round) lone() error {
 	for _, model := range lonely {
-		targets := append([]string{echoDefault}, r.wefts()...)
+		targets := append([]string{echoBytes}, r.wefts()...)
 		l := load{model: model, callers: 1}
 		if err := errors.Join(r.engine(model), r.closed(loneScene(model), l, targets...)); err != nil {
 			return err

@@ -31,7 +31,7 @@ func (c *runCommand) closedLoops(b *book, places []place) *harness.Table {
 	}
 	for _, scene := range append(scenes, capacityScene+overloadPart, capacityScene+recoveryPart) {
 		for _, p := range places {
-			for _, server := range append([]string{echoDefault, echoZeroCopy, echoCopies}, c.names()...) {
+			for _, server := range append([]string{echoBytes, echoDecodes, echoZeroCopy}, c.names()...) {
 				of := func(figure, format string) string {
 					return b.figures[key{p.name, scene, server, figure}].cell(format)
 				}
