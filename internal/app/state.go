@@ -57,7 +57,8 @@ func realPath(path string) string {
 }
 
 // firstFolder returns the directory below which the state directory is by default: the first repository or, without
-// one, the directory of the list of models. "": all models are named by their files, whose folder goes with this server.
+// one, the directory of the list of models. "": all models are named by their files, whose folder goes with this
+// server.
 func firstFolder(s *Settings) string {
 	if folders := s.folders(); len(folders) > 0 {
 		if s.staged != nil && folders[0] == s.staged.dir {
