@@ -370,7 +370,6 @@ func (s *assembly) serveCalls(context.Context) error {
 	s.group.Start(grpcPart(guarded, s.edge, s.transport, hurry, s.house.scheduler.Abandon, s.house.end, s.log))
 	// The clock starts after the gRPC server, so that it is stopped before it: from then on runs are judged by the
 	// system's time. The drain timeout is in the system's time, too, and a run that hangs must not take all of it.
-	// It is stopped before: a stop has so much of the system's time, and what hangs must not take it all.
 	s.group.Start(untilStopped("clock", func(ctx context.Context) error {
 		s.clock.Run(ctx)
 		return nil

@@ -57,9 +57,13 @@ func realPath(path string) string {
 }
 
 // firstFolder returns the directory below which the state directory is by default: the first repository or, without
-// one, the directory of the list of models.
+// one, the directory of the list of models. "": all models are named by their files, whose folder goes with this
+// server.
 func firstFolder(s *Settings) string {
 	if folders := s.folders(); len(folders) > 0 {
+		if s.staged != nil && folders[0] == s.staged.dir {
+			return ""
+		}
 		return folders[0]
 	}
 	return filepath.Dir(s.ModelConfigFile)
@@ -69,9 +73,12 @@ func firstFolder(s *Settings) string {
 // methods of a nil store keep nothing. A default directory that cannot be written is read, with a warning; one that was
 // named must be good for both.
 func openState(setting, repository string, log *slog.Logger) (s *decisions.Store, _ lifecycle.Part, err error) {
+	if setting == config.StateDirAuto && repository == "" {
+		setting = ""
+	}
 	switch setting {
 	case config.StateDirNone, "":
-		log.Info("no state directory, as set", "event", "state_dir_off", "state_dir", setting,
+		log.Info("no state directory", "event", "state_dir_off", "state_dir", setting,
 			"effect", "what is decided at run time ends with this server")
 	case config.StateDirAuto:
 		s, err = decisions.OpenIfWritable(filepath.Join(repository, ".weft-state"), log)

@@ -80,7 +80,8 @@ func (l *listedModel) judge() {
 	case path == "":
 		l.fault("base_path", "it is missing; expected the directory of the model's version directories")
 	case strings.Contains(path, "://"):
-		l.fault("base_path", "Weft reads local files only; mount the storage, and name the directory there, found %q", path)
+		l.fault("base_path", "a list names local directories only; mount the storage, or give weft serve its URL "+
+			"(docs/how-to/remote-repositories.md), found %q", path)
 	case !filepath.IsAbs(path) || filepath.Clean(path) == "/":
 		l.fault("base_path", "expected the absolute path of a directory of versions, found %q", path)
 	}
