@@ -17,7 +17,7 @@ import (
 
 // Opener loads a version into an engine, on the named device; on another one, which engine.Opened names, if it cannot
 // be there. It keeps nothing of the version's files but what it duplicates; they are nil where Config.Read gives none.
-// It calls try, once, if the engine has processes of its own; an error of try is part of its own. The error says what
+// It calls try, at most twice, if the engine has processes of its own, and returns an error of it. The error says what
 // was wrong, where, and what to do. It may be called from several goroutines at once.
 type Opener func(ctx context.Context, v modelrepo.Version, f *modelfile.Files, m *modelrepo.Manifest,
 	device string, try engine.Try) (engine.Opened, error)

@@ -65,15 +65,16 @@ func newBell(memory []byte, by waiter) *bell {
 func (b *bell) sleepIn(event int) (err error) {
 	b.file = os.NewFile(uintptr(event), "bell")
 	b.hears = func(uintptr) bool { return b.rung.Load() != b.heard.Load() }
-	b.poll, err = b.file.SyscallConn()
-	return err
+	if b.poll, err = b.file.SyscallConn(); err != nil {
+		return err
+	}
+	return b.file.SetReadDeadline(time.Time{}) // fails where the poller did not take it
 }
 
 // close gives back what the wait uses. Nobody waits.
 func (b *bell) close() { _ = b.file.Close() } // of nil, too
 
-// yieldThread lets other threads have the processor: where a goroutine is tied to a thread, runtime.Gosched would wake
-// another thread to find out that there is nothing else to do.
+// yieldThread lets threads of other processes have the processor: in a worker no goroutine waits for it.
 func yieldThread() {
 	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) // it always succeeds
 }

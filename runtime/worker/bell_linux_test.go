@@ -5,6 +5,7 @@ import (
 	"math"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -70,17 +71,21 @@ func TestEndOfABell(t *testing.T) {
 	b, other := newBell(memory, callersWait()), newBell(memory, waiter{})
 	event := sleepInEvent(t, b)
 	b.pause = 1
+	var looks atomic.Int32
+	hears := b.hears
+	b.hears = func(event uintptr) bool {
+		looks.Add(1)
+		return hears(event)
+	}
 	var waits sync.WaitGroup
 	waits.Go(func() {
 		if err := b.wait(); err != nil {
 			t.Error(err)
 		}
 	})
-	for other.asleep.Load() == 0 {
+	for looks.Load() < 1 {
 		runtime.Gosched()
 	}
-	other.asleep.Store(0)
-	other.rung.Add(^uint32(0)) // so that one more is what it was
 	if err := unix.SetNonblock(event, false); err != nil {
 		t.Fatal(err)
 	}
@@ -88,6 +93,11 @@ func TestEndOfABell(t *testing.T) {
 	if _, err := unix.Write(event, full); err != nil {
 		t.Fatal(err)
 	}
+	for looks.Load() < 2 { // of that write the other side says nothing
+		runtime.Gosched()
+	}
+	other.asleep.Store(0)
+	other.rung.Add(^uint32(0)) // so that one more is what it was
 	b.end()
 	waits.Wait()
 }

@@ -89,8 +89,18 @@ func (p *process) watch() {
 		select {
 		case <-p.ended:
 			return
+		case <-p.stirred:
+			quiet = 0
 		case <-time.After(min(max(left, shortestLook), longest)):
 		}
+	}
+}
+
+// stir has the process looked at now, because it is going to take memory, or its bound is another one.
+func (p *process) stir() {
+	select {
+	case p.stirred <- struct{}{}:
+	default:
 	}
 }
 
@@ -125,6 +135,7 @@ func (w *Worker) confine(p *process, of *Session) {
 	}
 	together := p.usage.read() + max(0, bound-w.rest.Load())
 	p.bound.Store(min(bound, max(apart, together)))
+	p.stir()
 }
 
 // Memory returns how much memory of its own the process of each worker takes, and how much it may; 0: any.

@@ -9,6 +9,9 @@ import (
 // SetOpenPatience limits first openings to another time.
 func (p *Pool) SetOpenPatience(d time.Duration) { p.patience = d }
 
+// SetTriedIdle sets how long processes wait for the next model to try.
+func (p *Pool) SetTriedIdle(d time.Duration) { p.tried.idle = d }
+
 // Hasten has processes end within a second that do not read, or do not close a session.
 func (c Config) Hasten() Config {
 	c.deaf, c.closing = time.Second, time.Second

@@ -73,8 +73,10 @@ func (l *lane) wake() { l.page.answered.end() }
 // exchange tells the worker that a request was written and returns its answer.
 func (l *lane) exchange() (*cursor, error) {
 	l.page.asked.ring()
-	if err := l.page.answered.wait(); err != nil {
-		return nil, err
+	if err := l.page.answered.wait(); err != nil { // the worker may write yet, so that the lane cannot be used again
+		l.process.kill(fmt.Sprintf("its answer cannot be waited for: %v", err))
+		<-l.process.ended
+		return nil, crashed(l.process.cause)
 	}
 	if cause := l.process.death(); cause != nil {
 		return nil, crashed(cause)

@@ -50,6 +50,8 @@ type process struct {
 	lanes   map[uint32]*lane
 	made    uint32 // how many lanes were made
 
+	stirred chan struct{} // capacity 1; see stir
+
 	kept time.Time // guarded by the mutex of triedProcesses; since when it has waited there
 }
 
@@ -82,7 +84,8 @@ func startProcess(ctx context.Context, cfg Config) (*process, error) {
 	p := &process{
 		output: newOutput(cfg.Log), ended: make(chan struct{}), replies: map[answer]chan *message{},
 		givenUp: map[uint32]chan struct{}{}, lanes: map[uint32]*lane{}, openings: newOpenings(),
-		deaf: cmp.Or(cfg.deaf, deafPatience), closing: cmp.Or(cfg.closing, closePatience),
+		stirred: make(chan struct{}, 1),
+		deaf:    cmp.Or(cfg.deaf, deafPatience), closing: cmp.Or(cfg.closing, closePatience),
 	}
 	if err := p.launch(&cfg, library); err != nil {
 		return nil, lacking(fmt.Errorf("cannot start a worker: %w", err))

@@ -3,11 +3,13 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weftserve/weft/runtime/engine"
@@ -18,14 +20,18 @@ import (
 type trial struct {
 	*Session
 	process *process
+	crashed atomic.Bool // a run of it did
 }
 
-var _ engine.Session = trial{}
+var _ engine.Session = (*trial)(nil)
 
 // Run executes the model. When the process dies the error is of the kind engine.Crashed, and so is that of later runs;
 // if it was ended from outside, they are of the kind engine.Terminated.
-func (t trial) Run(ctx context.Context, b *tensor.Batch) error {
+func (t *trial) Run(ctx context.Context, b *tensor.Batch) error {
 	err := t.process.run(ctx, t.Session, b)
+	if engine.KindOf(err) == engine.Crashed {
+		t.crashed.Store(true)
+	}
 	if death, died := errors.AsType[*DeathError](err); died && death.Outside {
 		return &engine.Error{Kind: engine.Terminated, Err: err}
 	}
@@ -33,10 +39,10 @@ func (t trial) Run(ctx context.Context, b *tensor.Batch) error {
 }
 
 // Stats returns what the process reported with its latest answer.
-func (t trial) Stats() engine.Stats { return *t.stats.Load() }
+func (t *trial) Stats() engine.Stats { return *t.stats.Load() }
 
-// Close does nothing: the process is ended soon.
-func (trial) Close() error { return nil }
+// Close does nothing: tryIn closes the session, or ends the process.
+func (*trial) Close() error { return nil }
 
 // openPatience is how long a model may take to be opened for the first time. Some providers compile it, which takes
 // minutes.
@@ -54,17 +60,17 @@ const (
 	triedLeft = 4 << 20 // bytes, by which the next model's memory may be overestimated
 )
 
-// try opens a model where nothing else is open, and has it tried there. It returns the memory that opening it took,
-// which is free then. If it fails in a process in which others were tried, one of those may be to blame: it is
-// tried once more in a new process. With alone, only a new one will do.
+// try opens a model where no other is open, and has it tried there. It returns the memory that opening it took, at
+// most, which is free then. If it fails in a process in which others were tried, one of those may be to blame: it
+// is tried once more in a new process. With alone, only a new one will do.
 func (p *Pool) try(ctx context.Context, from source, alone bool, try engine.Try) (*opened, taken, error) {
 	var one *process
 	if !alone {
 		one = p.tried.take()
 	}
 	if one != nil {
-		first, took, err := p.tryIn(ctx, one, from, alone, try)
-		if err == nil || ctx.Err() != nil {
+		first, took, failed, err := p.tryIn(ctx, one, from, alone, try)
+		if err == nil && !failed || ctx.Err() != nil {
 			return first, took, err
 		}
 	}
@@ -72,15 +78,18 @@ func (p *Pool) try(ctx context.Context, from source, alone bool, try engine.Try)
 	if one, err = p.process(ctx); err != nil {
 		return nil, taken{}, err
 	}
-	return p.tryIn(ctx, one, from, alone, try)
+	first, took, _, err := p.tryIn(ctx, one, from, alone, try)
+	return first, took, err
 }
 
-// tryIn is try in a process, which it owns.
+// tryIn is try in a process, which it owns. failed: a run ended the process, or took too long, which try may take for a
+// result.
 func (p *Pool) tryIn(ctx context.Context, one *process, from source, alone bool, try engine.Try,
-) (first *opened, took taken, err error) {
+) (first *opened, took taken, failed bool, err error) {
 	const only = 1
+	fine := false // try may panic
 	defer func() {
-		if err == nil && !alone && first.Device == processor && one.closeSession(only) == nil &&
+		if fine && !alone && first.Device == processor && one.closeSession(only) == nil && one.death() == nil &&
 			one.usage.read() <= one.empty+triedLeft {
 			p.tried.keep(one)
 			return
@@ -89,22 +98,28 @@ func (p *Pool) tryIn(ctx context.Context, one *process, from source, alone bool,
 		<-one.ended
 	}()
 	one.most.Store(0) // of the model before
+	one.stir()
 	first, err = one.openFirst(ctx, only, from, p.patience)
 	took = taken{peak: one.peak() - one.empty, held: one.usage.read() - one.empty}
 	if err != nil || try == nil {
-		return first, took, err
+		fine = err == nil
+		return first, took, false, err
 	}
-	s := newSession(only, from, first)
-	err = try(ctx, engine.Opened{Session: trial{s, one}, Memory: s.memory})
+	t := &trial{Session: newSession(only, from, first), process: one}
+	err = try(ctx, engine.Opened{Session: t, Memory: t.memory})
 	if death := one.death(); err == nil && death != nil && death.Outside {
 		err = &engine.Error{Kind: engine.Terminated, Err: fmt.Errorf("the process in which the model was tried was not "+
 			"ended by a run; the load is tried again: %w", death)}
 	}
-	return first, took, err
+	failed = t.crashed.Load()
+	fine = err == nil && !failed
+	return first, took, failed, err
 }
 
 // triedProcesses are the processes that wait for the next model to try. The zero value has none.
 type triedProcesses struct {
+	idle time.Duration // set before the first one; 0: triedIdle
+
 	mu  sync.Mutex
 	all []*process // guarded by mu
 }
@@ -130,7 +145,7 @@ func (t *triedProcesses) keep(one *process) {
 	t.all = append(t.all, one)
 	kept := time.Now()
 	one.kept = kept
-	time.AfterFunc(triedIdle, func() {
+	time.AfterFunc(cmp.Or(t.idle, triedIdle), func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if i := slices.Index(t.all, one); i >= 0 && one.kept.Equal(kept) {

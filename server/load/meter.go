@@ -18,8 +18,8 @@ import (
 const TrailerKey = "endpoint-load-metrics-bin"
 
 const (
-	// step is how often the load is measured: it is as old, at most, as a caller learns of it. Each time takes some
-	// microseconds.
+	// step is how often the load is measured, if anything happens: it is as old, at most, as a caller learns of it. Each
+	// time takes some microseconds.
 	step = 20 * time.Millisecond
 	// rest is the step while nothing has happened for the longest window, unless an answer ends it.
 	rest = 500 * time.Millisecond
@@ -94,7 +94,7 @@ func (m *Meter) Watch(ctx context.Context) {
 			return
 		}
 		m.measure()
-		m.resting.Store(m.isIdle())
+		m.resting.Store(m.isIdle() && m.current.Load().served)
 		if m.resting.Load() {
 			next.Reset(rest)
 		} else {
@@ -140,7 +140,11 @@ func (m *Meter) measure() {
 	if len(m.samples) > 0 {
 		last := &m.samples[len(m.samples)-1]
 		now.busy += last.busy
-		now.backlog = last.backlog + work*float64(at.Sub(last.at))
+		waited := at.Sub(last.at)
+		if m.resting.Load() { // what waits has come lately
+			waited = min(waited, step)
+		}
+		now.backlog = last.backlog + work*float64(waited)
 	}
 	m.samples = append(m.samples, now)
 	for len(m.samples) > 1 && at.Sub(m.samples[1].at) >= longest {

@@ -132,8 +132,9 @@ func TestUtilization(t *testing.T) {
 // TestRest: a server at rest is measured seldom, and as often as ever from its first answer on.
 func TestRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		const budget = 50 * time.Millisecond
 		h := &house{devices: []sharedsched.DeviceLoad{{Name: "a"}}, works: []float64{0}}
-		m := h.watched(t, 0)
+		m := h.watched(t, budget)
 		during := func(d time.Duration) (measured int) {
 			h.change(func() { measured = -h.measured })
 			time.Sleep(d)
@@ -144,9 +145,12 @@ func TestRest(t *testing.T) {
 		if got := during(10 * time.Second); got > 20 {
 			t.Errorf("at rest there were %d measurements in 10 s", got)
 		}
-		h.change(func() { h.rate, h.works[0] = 100, 1 })
+		h.change(func() { h.rate, h.works[0], h.devices[0].Work = 100, 1, budget })
 		time.Sleep(10 * time.Millisecond)
 		m.Trailer()
+		if got := report(t, m).GetApplicationUtilization(); got > 0.5 {
+			t.Errorf("what has waited for 10 ms counts as if it had all the time: utilization %v", got)
+		}
 		time.Sleep(50 * time.Millisecond)
 		if got := report(t, m).GetRpsFractional(); got == 0 {
 			t.Error("50 ms after an answer the report says that there is none")

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// conn is a connection that asks the kernel with each read when the bytes came. One read goes on at a time: neither
-// gRPC nor TLS has more.
+// conn is a connection that asks the kernel with each read when the bytes came. One read goes on at a time: none of
+// gRPC, net/http and TLS has more.
 //
 // It makes system calls that Go's scheduler does not see. Sockets do not block, so that it need not. A call that it
 // sees wakes a thread of Go, which then looks every 20 microseconds what goes on. Where requests come one by one,

@@ -44,7 +44,7 @@ func (r *round) part() error {
 		return err
 	}
 	l := load{model: networkName, callers: manyCallers}
-	if err := r.closed(networkScene(manyCallers), l, echoBytes, weftDevice); err != nil {
+	if err := r.closed("capacity, before part load", l, echoBytes, weftDevice); err != nil {
 		return err
 	}
 	of := func(target, figure string) float64 {
@@ -80,7 +80,8 @@ func (r *round) part() error {
 }
 
 // perfect returns the percentiles of the latency, in milliseconds, of a batcher without any work of its own: each of
-// its processors takes all requests that wait as soon as it is idle. It pays for their batch what the engine alone
+// its processors takes all requests that wait as soon as it is idle. It answers them together, so that a batcher that
+// divides them better can be faster. It pays for their batch what the engine alone
 // takes, and for each request what an echo takes. Requests come by a Poisson process.
 func perfect(rate float64, paces []pace, echoUs float64, processors int, seed uint64) (p50, p99 float64) {
 	const requests = 50_000
