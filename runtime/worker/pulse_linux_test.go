@@ -69,9 +69,12 @@ func TestAStoppedSpare(t *testing.T) {
 		t.Skip("it takes two seconds")
 	}
 	p, log := newPoolOf(t, worker.Config{}.Hasten())
+	p.SetTriedIdle(time.Millisecond)
 	o := open(t, p)
 	pid := pidOf(t, o)
-	weftest.Until(t, "a spare process", p.HasSpare)
+	weftest.Until(t, "a spare process, and no other", func() bool {
+		return p.HasSpare() && len(weftest.Children(os.Getpid())) == 2
+	})
 	spare := slices.DeleteFunc(weftest.Children(os.Getpid()), func(child int) bool { return child == pid })
 	if err := errors.Join(unix.Kill(spare[0], unix.SIGSTOP), unix.Kill(pid, unix.SIGKILL)); err != nil {
 		t.Fatal(err)
