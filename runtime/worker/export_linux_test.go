@@ -9,6 +9,18 @@ import (
 // SetOpenPatience limits first openings to another time.
 func (p *Pool) SetOpenPatience(d time.Duration) { p.patience = d }
 
+// Lanes returns how many lanes all processes have. Each holds a file.
+func (p *Pool) Lanes() (lanes int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for one := range p.processes {
+		one.mu.Lock()
+		lanes += len(one.lanes)
+		one.mu.Unlock()
+	}
+	return lanes
+}
+
 // SetTriedIdle sets how long processes wait for the next model to try.
 func (p *Pool) SetTriedIdle(d time.Duration) { p.tried.idle = d }
 
