@@ -560,7 +560,7 @@ func TestJoinedModelIsFreed(t *testing.T) {
 	// Another proof needs another session.
 	second := joined(p)
 	w.engine(w.listing.Models[2].Versions[0].Path, second)
-	w.edit("p", func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize *= 2 })
+	w.edit("p", func(m *modelrepo.Manifest) { m.Batching.MaxBatchSize = 512 })
 	w.reconcile()
 	if call := ask(w.version("p", 1), 1, 3); w.Predict(t.Context(), call) != nil || values(call.Results[0])[0] != 6 {
 		t.Errorf("after another batch size the answer is %v, want 6", call.Results)

@@ -11,7 +11,9 @@ type Batching struct {
 	// Mode is whether requests share executions: auto (the default: if the rows are shown to be independent when the
 	// model is loaded), on or off.
 	Mode BatchMode `yaml:"mode" enum:"auto,on,off"`
-	// MaxBatchSize is the largest number of rows that share one execution, 1 to 65536, default 64. Too low wastes the
+	// MaxBatchSize is the largest number of rows that share one execution, up to 65536. With 0, the default, it is the
+	// largest of AllowedBatchSizes; without these it is 64, or what Weft measures at load, if 64 rows take a millisecond
+	// or more: up to 256 where larger batches make a row cheaper, fewer where they make it dearer. Too low wastes the
 	// device. Too high makes single executions long, so that urgent requests wait behind them.
 	MaxBatchSize int `yaml:"max_batch_size"`
 	// MaxBatchCost is the longest device time that one execution is planned to take, 100us to 1m, default 100ms. Too low
@@ -62,6 +64,21 @@ func (Batching) Gone() map[string]string {
 		"padding": "a batch is brought to one of allowed_batch_sizes in the way that costs less device time per row: " +
 			"remove it",
 	}
+}
+
+// MostMeasured is the largest batch that is measured where the manifest names no largest size.
+const MostMeasured = 256
+
+// Largest returns the most rows that one execution may have: where MaxBatchSize names none, the costs that are measured
+// at load may say fewer.
+func (b *Batching) Largest() int {
+	switch n := len(b.AllowedBatchSizes); {
+	case b.MaxBatchSize > 0:
+		return b.MaxBatchSize
+	case n > 0:
+		return b.AllowedBatchSizes[n-1]
+	}
+	return MostMeasured
 }
 
 // MostAudit is the largest share of its device time that a version may spend on audits.

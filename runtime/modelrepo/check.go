@@ -64,7 +64,7 @@ func (m *Manifest) checkEngine(faults *config.Faults) {
 }
 
 func (b *Batching) check(faults *config.Faults) {
-	config.Between(faults, "batching.max_batch_size", b.MaxBatchSize, 1, maxBatch)
+	config.Between(faults, "batching.max_batch_size", b.MaxBatchSize, 0, maxBatch)
 	config.Between(faults, "batching.max_batch_cost", b.MaxBatchCost, config.Duration(100*time.Microsecond),
 		config.Duration(time.Minute))
 	config.Between(faults, "batching.batch_timeout", b.BatchTimeout, 0, config.Duration(maxTimeout))
@@ -83,7 +83,7 @@ func (b *Batching) checkSizes(faults *config.Faults) {
 		switch {
 		case size < 1:
 			faults.Addf(key, "%d rows; expected at least 1", size)
-		case size > b.MaxBatchSize:
+		case b.MaxBatchSize > 0 && size > b.MaxBatchSize:
 			faults.Addf(key, "%d is above batching.max_batch_size (%d); raise that or remove this size", size,
 				b.MaxBatchSize)
 		case i > 0 && size <= b.AllowedBatchSizes[i-1]:

@@ -93,7 +93,6 @@ func Defaults() Manifest {
 		MaxLatency: config.Duration(10 * time.Second),
 		Batching: Batching{
 			Mode:           BatchAuto,
-			MaxBatchSize:   64,
 			MaxBatchCost:   config.Duration(100 * time.Millisecond),
 			OnFull:         RefuseWhenFull,
 			MaxRequestRows: 4096,

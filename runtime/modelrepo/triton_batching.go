@@ -108,7 +108,7 @@ func (t *tritonConfig) queuePolicy(at string, p *inference.ModelQueuePolicy) {
 // graphSizes returns the sizes of batches that CUDA graphs are captured for: the ones that the file names, or else
 // powers of two; the last is the largest batch.
 func (t *tritonConfig) graphSizes() []int {
-	most := t.m.Batching.MaxBatchSize
+	most := t.m.Batching.Largest()
 	sizes := []int{most}
 	for i, s := range t.c.GetOptimization().GetCuda().GetGraphSpec() {
 		t.told[fmt.Sprintf("optimization.cuda.graph_spec[%d].batch_size", i)] = true

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,6 +27,8 @@ func (t *trial) grow(ctx context.Context, base *baseline, sizes []int, compare c
 	var tried []string
 	smaller := 0
 	var growth memoryGrowth
+	var curve rowCosts
+	measured := t.batching.MaxBatchSize == 0 && len(t.batching.AllowedBatchSizes) == 0
 	growth.saw(t.runner.Memory(), t.unit)
 	t.plan.next(t.growRuns(base, sizes))
 	for _, size := range sizes {
@@ -59,6 +62,7 @@ func (t *trial) grow(ctx context.Context, base *baseline, sizes []int, compare c
 		}
 		v.Difference = max(v.Difference, seen.difference)
 		v.Most, smaller = size, size
+		curve.saw(size, seen.cost)
 		if size > t.unit {
 			growth.saw(t.runner.Memory(), size)
 			v.RowMemory = growth.perRow
@@ -71,12 +75,69 @@ func (t *trial) grow(ctx context.Context, base *baseline, sizes []int, compare c
 			v.end, v.dear = fmt.Sprintf("; more rows would exceed batching.max_batch_cost (%v)", budget), true
 			break
 		}
+		if measured && curve.ends() {
+			v.end = "; in larger batches a row costs no less"
+			break
+		}
 	}
+	v.Useful = curve.useful()
 	if len(tried) == 0 && compare != nil && !t.graph.Proven {
 		return t.unproven("no batch could be tried%s", v.end), nil
 	}
 	v.tried = strings.Join(tried, ", ")
 	return v, nil
+}
+
+// The size that batches have where the manifest names none. What larger batches gain falls with their size, and what
+// they cost others grows with it: they hold the device for longer. Up to usualRows all are as good that cost about the
+// same by the row. Beyond, each doubling must make a row cheaper. Where usualRows take less than matters, they cost less
+// than what else their requests take.
+const (
+	usualRows = 64
+	matters   = time.Millisecond
+	dearer    = 1.1  // the cost of a row where larger batches do harm, by that in the best one
+	cheaper   = 0.95 // the cost of a row where larger batches are worth it, by that in one of half the size
+)
+
+// rowCosts is what a row costs in batches of growing sizes.
+type rowCosts struct {
+	sizes []int
+	costs []time.Duration // of a row
+}
+
+// saw follows a batch of more rows than any before.
+func (c *rowCosts) saw(size int, cost time.Duration) {
+	c.sizes, c.costs = append(c.sizes, size), append(c.costs, cost/time.Duration(size))
+}
+
+// pays reports whether the last of n sizes makes a row cheaper than the one before it.
+func (c *rowCosts) pays(n int) bool {
+	return n > 1 && float64(c.costs[n-1]) < cheaper*float64(c.costs[n-2])
+}
+
+// ends reports whether larger batches than the last need not be tried.
+func (c *rowCosts) ends() bool {
+	n := len(c.sizes)
+	return n > 0 && c.sizes[n-1] >= usualRows && (!c.pays(n) || c.costs[n-1]*usualRows < matters)
+}
+
+// useful returns the largest size that is worth it; 0: not known.
+func (c *rowCosts) useful() int {
+	n := len(c.sizes)
+	for n > 1 && c.sizes[n-1] > usualRows && !c.pays(n) {
+		n--
+	}
+	if n == 0 || c.costs[n-1]*usualRows < matters {
+		return min(n, 1) * usualRows
+	}
+	best := slices.Min(c.costs[:n])
+	for float64(c.costs[n-1]) > dearer*float64(best) {
+		n--
+	}
+	if n == len(c.sizes) { // nothing says that larger ones would do harm, where the trial ended for other reasons
+		return max(usualRows, c.sizes[n-1])
+	}
+	return c.sizes[n-1]
 }
 
 // memoryGrowth learns, while ever larger batches are tried, how much device memory a further row of an execution takes:

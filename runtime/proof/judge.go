@@ -53,7 +53,7 @@ func (t *trial) judge(ctx context.Context) (v Verdict, base *baseline, err error
 // trusted is the verdict where batching.mode is on.
 func (t *trial) trusted(ctx context.Context, base *baseline) (Verdict, error) {
 	v, err := t.grow(ctx, base, t.sizes(), nil)
-	v.Batched, v.Most, v.Allowed, v.AnyValue = true, t.batching.MaxBatchSize, t.batching.AllowedBatchSizes, true
+	v.Batched, v.Most, v.Allowed, v.AnyValue = true, t.batching.Largest(), t.batching.AllowedBatchSizes, true
 	v.Proof, v.Reason = catalog.ProofTrusted, "batching.mode is on: rows are joined without proof"
 	if shared := t.decision.sharedOutput(); err == nil && shared != "" {
 		err = fmt.Errorf("batching.mode is on, but output %q has no batch dimension, so that callers would get each "+
@@ -80,7 +80,7 @@ func (t *trial) byStructure(ctx context.Context, base *baseline, shows string) (
 	if shows != "" {
 		saw = "no batch was compared, because " + shows
 	}
-	v.Most, v.Allowed, v.AnyValue, v.Proof = t.batching.MaxBatchSize, t.batching.AllowedBatchSizes, true,
+	v.Most, v.Allowed, v.AnyValue, v.Proof = t.batching.Largest(), t.batching.AllowedBatchSizes, true,
 		catalog.ProofStructure
 	v.Reason = "proven harmless by structure: the graph gives each row an answer that depends on that row only, " +
 		"whatever the inputs are; " + saw
@@ -90,7 +90,7 @@ func (t *trial) byStructure(ctx context.Context, base *baseline, shows string) (
 // byExamples is the verdict for a graph that proves nothing.
 func (t *trial) byExamples(ctx context.Context, base *baseline) (Verdict, error) {
 	// of examples, which follow
-	t.plan.rest = int64(t.kindRuns() + t.valueRuns(base, t.batching.MaxBatchSize) + t.extentRuns(base))
+	t.plan.rest = int64(t.kindRuns() + t.valueRuns(base, t.batching.Largest()) + t.extentRuns(base))
 	v, err := t.grow(ctx, base, t.sizes(), t.compare)
 	t.plan.rest = 0
 	if err != nil || !v.Batched {

@@ -62,6 +62,7 @@ func (d *direct) Memory() engine.Memory { return engine.Memory{} }
 // batching is that of a manifest that says nothing.
 func batching() *modelrepo.Batching {
 	b := modelrepo.Defaults().Batching
+	b.MaxBatchSize = 64 // what is measured changes nothing
 	return &b
 }
 

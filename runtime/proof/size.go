@@ -16,7 +16,7 @@ func (t *trial) sizes() []int {
 		return allowed
 	}
 	var sizes []int
-	most := t.batching.MaxBatchSize
+	most := t.batching.Largest()
 	for size := 2; size < most; size *= 2 {
 		sizes = append(sizes, size)
 	}

@@ -1,6 +1,7 @@
 package proof
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/weftserve/weft/runtime/catalog"
@@ -26,6 +27,9 @@ type Verdict struct {
 	// Most is the most rows that one execution may have, and Allowed the sizes that it may have (empty: any).
 	Most    int
 	Allowed []int
+	// Useful is the size of batches beyond which a row costs no less, where the manifest leaves that to what is measured;
+	// 0: not known, so that it is usualRows.
+	Useful int
 	// RowMemory is the device memory, in bytes, that a further row of an execution takes; 0: not known.
 	RowMemory int64
 	// Tolerance is the one that the manifest states, 0 for none.
@@ -44,15 +48,17 @@ type Verdict struct {
 
 // Covers reports whether the sizes that executions may have according to a manifest (to) are among the ones that the
 // proof saw, which was made for a manifest with others (from).
-func (v *Verdict) Covers(from, to []int) bool {
-	if !v.Batched || slices.Equal(from, to) {
-		return true
+func (v *Verdict) Covers(from, to *modelrepo.Batching) bool {
+	a, b := from.AllowedBatchSizes, to.AllowedBatchSizes
+	switch {
+	case !v.Batched || slices.Equal(a, b):
+		// Where the size was left to what is measured, larger ones than need be were not tried.
+		return !v.Batched || from.MaxBatchSize > 0 || to.MaxBatchSize <= v.Most
+	case len(a) == 0: // any size up to v.Most
+		return len(b) > 0 && b[0] <= v.Most
 	}
-	if len(from) == 0 { // any size up to v.Most
-		return len(to) > 0 && to[0] <= v.Most
-	}
-	return len(to) > 0 && slices.Contains(v.Allowed, to[0]) &&
-		!slices.ContainsFunc(to, func(size int) bool { return !slices.Contains(from, size) })
+	return len(b) > 0 && slices.Contains(v.Allowed, b[0]) &&
+		!slices.ContainsFunc(b, func(size int) bool { return !slices.Contains(a, size) })
 }
 
 // Under returns the verdict of a proof for a manifest whose sizes it has seen.
@@ -60,7 +66,10 @@ func (v Verdict) Under(b *modelrepo.Batching) Verdict {
 	if !v.Batched {
 		return v
 	}
-	most, proven := min(v.Most, b.MaxBatchSize), v.Allowed
+	most, proven := min(v.Most, b.Largest()), v.Allowed
+	if b.MaxBatchSize == 0 && len(b.AllowedBatchSizes) == 0 {
+		most = min(most, cmp.Or(v.Useful, usualRows))
+	}
 	v.Most, v.Allowed = most, nil
 	for _, size := range b.AllowedBatchSizes {
 		if size <= most && (len(proven) == 0 || slices.Contains(proven, size)) {

@@ -455,6 +455,35 @@ func TestMates(t *testing.T) {
 	}
 }
 
+// TestMeasuredSizes: where the manifest leaves the size of batches to what is measured, larger ones than need be are not
+// proven, and a manifest that asks for them wants another proof.
+func TestMeasuredSizes(t *testing.T) {
+	measured := proof.Verdict{Batched: true, Most: 128, Useful: 64}
+	for _, c := range []struct {
+		from, to int
+		covers   bool
+		most     int
+	}{
+		{0, 0, true, 64},
+		{0, 100, true, 100},
+		{0, 128, true, 128},
+		{0, 200, false, 128},
+		{128, 0, true, 64},
+		{128, 100, true, 100},
+	} {
+		from, to := modelrepo.Batching{MaxBatchSize: c.from}, modelrepo.Batching{MaxBatchSize: c.to}
+		if got := measured.Covers(&from, &to); got != c.covers {
+			t.Errorf("a proof of up to %d rows covers up to %d: %v", c.from, c.to, got)
+		}
+		if got := measured.Under(&to).Most; got != c.most {
+			t.Errorf("where a manifest says %d rows there are %d, want %d", c.to, got, c.most)
+		}
+	}
+	if got := (proof.Verdict{Batched: true, Most: 256}).Under(&modelrepo.Batching{}).Most; got != 64 {
+		t.Errorf("where nothing was measured there are %d rows, want the usual 64", got)
+	}
+}
+
 // TestOtherSizes: which sizes of a changed manifest a proof has seen, and how a version is served under it.
 func TestOtherSizes(t *testing.T) {
 	every, some := proof.Verdict{Batched: true, Most: 16}, proof.Verdict{Batched: true, Most: 8, Allowed: []int{2, 4, 8}}
@@ -476,10 +505,13 @@ func TestOtherSizes(t *testing.T) {
 		{some, []int{2, 4, 8}, nil, false, 8, nil},
 		{proof.Verdict{}, nil, []int{4}, true, 0, nil},
 	} {
-		if got := c.v.Covers(c.from, c.to); got != c.covers {
+		from, to := modelrepo.Batching{MaxBatchSize: 12, AllowedBatchSizes: c.from}, modelrepo.Batching{
+			MaxBatchSize: 12, AllowedBatchSizes: c.to,
+		}
+		if got := c.v.Covers(&from, &to); got != c.covers {
 			t.Errorf("%+v covers %v of %v: %v", c.v, c.to, c.from, got)
 		}
-		if got := c.v.Under(&modelrepo.Batching{MaxBatchSize: 12, AllowedBatchSizes: c.to}); got.Most != c.most ||
+		if got := c.v.Under(&to); got.Most != c.most ||
 			!slices.Equal(got.Allowed, c.allowed) {
 			t.Errorf("%+v under %v: up to %d of %v", c.v, c.to, got.Most, got.Allowed)
 		}

@@ -623,7 +623,7 @@ func TestSettings(t *testing.T) {
 	m.TargetLatency, m.MaxLatency = config.Duration(3*time.Millisecond), config.Duration(time.Second)
 	b := &m.Batching
 	b.BatchTimeout, b.MaxBatchCost = config.Duration(time.Millisecond), config.Duration(time.Minute)
-	b.MaxQueue, b.MaxRequestRows = 5, 40
+	b.MaxQueue, b.MaxRequestRows, b.AllowedBatchSizes = 5, 40, []int{4, 16}
 	b.OnFull = modelrepo.WaitWhenFull
 	v := proof.Verdict{Batched: true, Most: 16, Allowed: []int{4, 16}, RowMemory: 7}
 	want := sharedsched.Settings{
@@ -655,7 +655,7 @@ func TestSettings(t *testing.T) {
 				t.Error(err)
 				continue
 			}
-			most := proof.Verdict{Batched: true, Most: m.Batching.MaxBatchSize, Allowed: m.Batching.AllowedBatchSizes}
+			most := proof.Verdict{Batched: true, Most: m.Batching.Largest(), Allowed: m.Batching.AllowedBatchSizes}
 			got = append(got, settings(&m, most.Under(&m.Batching)))
 		}
 	}

@@ -122,6 +122,7 @@ func (v *Version) Fare(passed time.Duration) placement.Fare {
 
 // planOf returns the plan by which requests to a replica become executions, as its proof allows and its manifest asks.
 func planOf(s *tensor.Signature, v proof.Verdict, b *modelrepo.Batching) *execution.Plan {
+	v = v.Under(b)
 	p := execution.NewPlan(s, time.Duration(b.MaxBatchCost))
 	p.Batched, p.Allowed, p.Most = v.Batched, v.Allowed, v.Most
 	p.Watch, p.Values = watchOf(b), valuesOf(s, v)

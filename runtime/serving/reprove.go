@@ -22,11 +22,11 @@ import (
 // the manifest that it follows now, proven the one that its proof was made with.
 func (v *Version) needsProof(settings, proven, to *modelrepo.Manifest) bool {
 	a, b := &proven.Batching, &to.Batching
-	return a.Mode != b.Mode || a.Tolerance != b.Tolerance || b.MaxBatchSize > a.MaxBatchSize ||
+	return a.Mode != b.Mode || a.Tolerance != b.Tolerance || b.Largest() > a.Largest() ||
 		b.MaxBatchCost > a.MaxBatchCost ||
 		v.demoted.Load() != nil && !residency.SameGrouping(&settings.Batching, b) ||
 		slices.ContainsFunc(v.Replicas(),
-			func(r *Replica) bool { return !r.verdict.Covers(a.AllowedBatchSizes, b.AllowedBatchSizes) })
+			func(r *Replica) bool { return !r.verdict.Covers(a, b) })
 }
 
 // sameRows reports whether a manifest leaves a replica's inputs the batch dimensions that they are published with.

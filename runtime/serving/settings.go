@@ -12,6 +12,7 @@ import (
 // A batch of 1 row is the least.
 func settings(m *modelrepo.Manifest, v proof.Verdict) sharedsched.Settings {
 	b := &m.Batching
+	v = v.Under(b)
 	return sharedsched.Settings{
 		Batched:           v.Batched,
 		MaxBatchSize:      max(v.Most, 1),
