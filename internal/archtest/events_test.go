@@ -17,6 +17,9 @@ import (
 // eventsPage lists the events of the log.
 const eventsPage = "docs/reference/events.md"
 
+// lineBreak divides the events of a row, and what is said of each.
+const lineBreak = "<br>"
+
 // maxMessage bounds a message, in characters: it is a phrase, and all further facts are attributes.
 const maxMessage = 60
 
@@ -90,27 +93,37 @@ func logEvents(root fs.FS, t *tree) []string {
 	return complaints
 }
 
-// eventRows returns the levels of each event that the page lists. Rows are in the order of their first events. A row of
-// several events has them in order, and one level.
+// eventRows returns the levels of each event that the page lists. Below each subject, rows are in order of their first
+// events. A row of several events has them in order, with a text for each, and with one level or a level for each.
 func eventRows(page string) (levels map[string]string, complaints []string) {
 	levels = map[string]string{}
 	last := ""
 	for i, line := range strings.Split(page, "\n") {
 		cells := strings.Split(strings.Trim(line, "|"), "|")
-		if !strings.HasPrefix(line, "| `") || len(cells) != 4 {
+		if strings.HasPrefix(line, "| **") {
+			last = "" // a subject
+		}
+		if !strings.HasPrefix(line, "| `") || len(cells) != 3 {
 			continue
 		}
-		names := strings.Split(strings.Trim(cells[0], " "), ", ")
+		names, of := strings.Split(strings.TrimSpace(cells[0]), lineBreak), strings.Split(cells[1], lineBreak)
+		if texts := strings.Count(cells[2], lineBreak) + 1; texts != len(names) {
+			complaints = append(complaints, fmt.Sprintf("%s:%d: %d events have %d texts", eventsPage, i+1, len(names), texts))
+		}
+		if len(of) == 1 {
+			of = slices.Repeat(of, len(names))
+		}
 		for n, name := range names {
 			name = strings.Trim(name, "`")
 			_, twice := levels[name]
 			if name <= last || twice {
 				complaints = append(complaints, fmt.Sprintf("%s:%d: event %s is out of order, or twice", eventsPage, i+1, name))
 			}
-			if last = name; n > 0 && strings.Contains(cells[1], ",") {
-				complaints = append(complaints, fmt.Sprintf("%s:%d: event %s has more than one level", eventsPage, i+1, name))
+			if last = name; len(of) != len(names) || len(names) > 1 && strings.Contains(of[n], ",") {
+				complaints = append(complaints, fmt.Sprintf("%s:%d: event %s has no level of its own", eventsPage, i+1, name))
+				continue
 			}
-			levels[name] = cells[1]
+			levels[name] = of[n]
 		}
 		last = strings.Trim(names[0], "`")
 	}
@@ -242,7 +255,7 @@ func TestLogEvents(t *testing.T) {
 }
 
 func TestLogEventsComplain(t *testing.T) {
-	const row = "| `gpu_lost` | warn | a GPU is lost | `device` |\n"
+	const row = "| `gpu_lost` | warn | a GPU is lost (`device`) |\n"
 	for name, c := range map[string]struct{ page, src, want string }{
 		"a record":       {row, `log.Warn("GPU lost", "event", "gpu_lost", "device", 1)`, ""},
 		"of a field":     {row, `m.cfg.Logger.WarnContext(ctx, "GPU lost", "event", "gpu_lost")`, ""},
@@ -268,19 +281,31 @@ func TestLogEventsComplain(t *testing.T) {
 		"a row too many":    {row, ``, "event gpu_lost does not exist"},
 		"rows out of order": {row + row, `log.Warn("GPU lost", "event", "gpu_lost")`, ":2: event gpu_lost is out of"},
 		"an event twice": {
-			"| `gpu_back`, `gpu_lost` | warn | | |\n" + row,
+			"| `gpu_back`<br>`gpu_lost` | warn | back<br>lost |\n" + row,
 			`log.Warn("GPU lost", "event", "gpu_lost"); log.Warn("GPU back", "event", "gpu_back")`, ":2: event gpu_lost is out of",
 		},
 		"two events in disorder": {
-			"| `gpu_lost`, `gpu_back` | warn | | |\n",
+			"| `gpu_lost`<br>`gpu_back` | warn | lost<br>back |\n",
 			`log.Warn("GPU lost", "event", "gpu_lost"); log.Warn("GPU back", "event", "gpu_back")`, ":1: event gpu_back is out of",
 		},
 		"two events with two levels": {
-			"| `gpu_back`, `gpu_lost` | warn, info | | |\n",
-			`log.Warn("GPU lost", "event", "gpu_lost"); log.Info("GPU back", "event", "gpu_back")`, "gpu_lost has more than one level",
+			"| `gpu_back`<br>`gpu_lost` | info<br>warn | back<br>lost |\n",
+			`log.Warn("GPU lost", "event", "gpu_lost"); log.Info("GPU back", "event", "gpu_back")`, "",
+		},
+		"two events with three levels": {
+			"| `gpu_back`<br>`gpu_lost` | warn<br>warn, info | back<br>lost |\n",
+			`log.Log(ctx, level, "GPU back", "event", "gpu_back")`, "gpu_lost has no level of its own",
+		},
+		"two events with one text": {
+			"| `gpu_back`<br>`gpu_lost` | warn | back and lost |\n",
+			`log.Warn("GPU lost", "event", "gpu_lost"); log.Warn("GPU back", "event", "gpu_back")`, "2 events have 1 texts",
+		},
+		"another subject": {
+			row + "| **Others** | | |\n| `a_lost` | warn | lost |\n",
+			`log.Warn("GPU lost", "event", "gpu_lost"); log.Warn("a lost", "event", "a_lost")`, "",
 		},
 		"two events": {
-			"| `gpu_back`, `gpu_lost` | warn | | |\n",
+			"| `gpu_back`<br>`gpu_lost` | warn | back<br>lost |\n",
 			`log.Warn("GPU lost", "event", "gpu_lost"); log.Warn("GPU back", "event", "gpu_back")`, "",
 		},
 		"another level":      {row, `log.Error("GPU lost", "event", "gpu_lost")`, "here its level is error"},
