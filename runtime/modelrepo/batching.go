@@ -13,8 +13,8 @@ type Batching struct {
 	Mode BatchMode `yaml:"mode" enum:"auto,on,off"`
 	// MaxBatchSize is the largest number of rows that share one execution, up to 65536. With 0, the default, it is the
 	// largest of AllowedBatchSizes; without these it is 64, or what Weft measures at load, if 64 rows take a millisecond
-	// or more: up to 256 where larger batches make a row cheaper, fewer where they make it dearer. Too low wastes the
-	// device. Too high makes single executions long, so that urgent requests wait behind them.
+	// or more: up to 256 where larger batches make a row cheaper, fewer where they make it more expensive. Too low wastes
+	// the device. Too high makes single executions long, so that urgent requests wait behind them.
 	MaxBatchSize int `yaml:"max_batch_size"`
 	// MaxBatchCost is the longest device time that one execution is planned to take, 100us to 1m, default 100ms. Too low
 	// wastes the device. Too high lets one execution delay every other model by that much.
