@@ -22,9 +22,9 @@ type benchCommand struct {
 
 // Help implements kong.HelpProvider: the text below the flags.
 func (benchCommand) Help() string {
-	return `With --callers, each caller sends its next request after its answer. With --rate, requests are sent at a rate that does
-not depend on the answers, and a latency counts from when the request was due. docs/operations/benchmarking.md explains
-the figures. Ctrl-C ends the run with a report.`
+	return `With --callers, each caller sends its next request after its answer. With --rate, the answers do not change the rate,
+and a latency counts from when the request was due. Ctrl-C ends the run with a report, which
+docs/operations/benchmarking.md explains.`
 }
 
 // Run puts load on a server until the run is over or a signal ends it; either way it reports.

@@ -19,7 +19,7 @@ type completionCommand struct {
 // Help implements kong.HelpProvider: the text below the flags.
 func (completionCommand) Help() string {
 	return `In ~/.bashrc: eval "$(weft completion bash)"; in ~/.zshrc the same with zsh.
-For fish: weft completion fish >~/.config/fish/completions/weft.fish`
+For fish, write the output of weft completion fish to ~/.config/fish/completions/weft.fish.`
 }
 
 // shells have a shell run the command for each completion, so that a newer program needs no new script. Where the

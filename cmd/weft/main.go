@@ -22,7 +22,7 @@ import (
 // commandLine is the commands and their flags.
 type commandLine struct {
 	Serve      serveCommand      `cmd:"" group:"Serve:" help:"Serve the models of one or more repositories." example:"weft serve models --devices cpu,cuda"`
-	Check      checkCommand      `cmd:"" group:"Serve:" help:"Check settings and models, and print how each version is served." example:"weft check models"`
+	Check      checkCommand      `cmd:"" group:"Serve:" help:"Check settings and models, and print how versions are served." example:"weft check models"`
 	Seal       sealCommand       `cmd:"" group:"Serve:" help:"Write a SHA256SUMS file for each version." example:"weft seal models"`
 	Setup      setupCommand      `cmd:"" group:"Serve:" help:"Download the ONNX Runtime library for your user." example:"weft setup"`
 	Place      placeCommand      `cmd:"" group:"Serve:" help:"Print which replica of a roster has which models." example:"weft place models --roster roster.yaml"`
@@ -38,7 +38,7 @@ type commandLine struct {
 	Label      ask.MoveLabel     `cmd:"" group:"Change what is served:" help:"Move or remove a label." example:"weft label cartpole stable 3"`
 	Traffic    ask.Traffic       `cmd:"" group:"Change what is served:" help:"Show or set how requests are divided among versions." example:"weft traffic cartpole 2=90 3=10 --shadow 4=100"`
 	Rollout    rolloutCommand    `cmd:"" group:"Change what is served:" help:"Show and control the rollout of a version."`
-	Token      tokenCommand      `cmd:"" group:"Tools:" help:"Make a token and its line for the tokens file." example:"weft token robot-7"`
+	Token      tokenCommand      `cmd:"" group:"Tools:" help:"Print a token, and to standard error its line for the tokens file." example:"weft token robot-7"`
 	Service    serviceCommand    `cmd:"" name:"serviceconfig" group:"Tools:" help:"Print a gRPC service config for clients of several servers." example:"weft serviceconfig wrr"`
 	Sim        simCommand        `cmd:"" group:"Tools:" help:"Replay a scheduler trace and report the first difference." example:"weft sim --replay trace.bin"`
 	Completion completionCommand `cmd:"" group:"Tools:" help:"Print a completion script for your shell." example:"weft completion bash"`

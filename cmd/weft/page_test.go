@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -32,7 +33,7 @@ func TestPage(t *testing.T) {
 	}
 	commands := parser.Model.Leaves(true)
 	var groups []string
-	uses := map[row]int{}
+	uses := map[row][]string{} // by which commands
 	for _, command := range commands {
 		example := command.Tag.Get("example")
 		parts := strings.Split(example, "'")
@@ -46,11 +47,15 @@ func TestPage(t *testing.T) {
 		if _, err := parser.Parse(words[1:]); err != nil {
 			t.Errorf("%s: the example %q: %v", command.FullPath(), example, err)
 		}
-		if group := groupOf(command); !slices.Contains(groups, group) {
+		group := groupOf(command)
+		if !slices.Contains(groups, group) {
 			groups = append(groups, group)
 		}
+		if slices.ContainsFunc(flagsOf(command), isTLS) != (group != "Serve" && group != "Tools") {
+			t.Errorf("%s: the page says the opposite of whether it has TLS flags", command.FullPath())
+		}
 		for _, r := range rowsOf(command) {
-			uses[r]++
+			uses[r] = append(uses[r], "`"+command.FullPath()[len("weft "):]+"`")
 		}
 	}
 	text := written(commands, groups, uses)
@@ -72,12 +77,13 @@ const manyUses = 3
 
 // written is the page: by groups, first the commands with few flags, and then a section for each other. What three
 // commands or more have stands once, at the end.
-func written(commands []*kong.Node, groups []string, uses map[row]int) string {
+func written(commands []*kong.Node, groups []string, uses map[row][]string) string {
 	var page strings.Builder
-	page.WriteString("# Commands\n\n" + wrapped("The commands of `weft` with their flags, as `--help` prints them. This "+
-		"page is written from the code by `make generate`. The exit status is 0 after success, 2 for most errors in the "+
-		"command line and the settings, and 1 for others, such as a malformed `--address` or a faulty TLS or token file. "+
-		"`weft replay` also has 3 and 4.") + "\n")
+	page.WriteString("# Commands\n\n" + wrapped("The commands of `weft` with their usage and flags, as `--help` prints them. Flags "+
+		"that several commands have stand [at the end](#shared-flags). Name the server by `--address`, for changes and "+
+		"rollouts by `--admin`, in `bench` and `replay` by `--target`. The exit status is 0 on success, 2 for a command "+
+		"line or settings that `weft` refuses before the command begins, and 1 for other errors, such as a malformed "+
+		"`--address` or a faulty TLS file. `weft replay` also has 3 and 4.") + "\n")
 	var shared []row
 	for _, group := range groups {
 		var short, long strings.Builder
@@ -87,16 +93,16 @@ func written(commands []*kong.Node, groups []string, uses map[row]int) string {
 			}
 			var own []row
 			for _, r := range rowsOf(command) {
-				if uses[r] < manyUses {
+				if len(uses[r]) < manyUses {
 					own = append(own, r)
-				} else if !slices.Contains(shared, r) {
+				} else if r.name != "`<model>`" && !slices.Contains(shared, r) {
 					shared = append(shared, r)
 				}
 			}
-			if item := itemOf(command, own, uses); len(item) < longest {
+			if item := itemOf(command, own); len(item) < longest {
 				short.WriteString(item)
 			} else {
-				long.WriteString(sectionOf(command, own, uses))
+				long.WriteString(sectionOf(command, own))
 			}
 		}
 		fmt.Fprintf(&page, "\n## %s\n", group)
@@ -105,49 +111,44 @@ func written(commands []*kong.Node, groups []string, uses map[row]int) string {
 		}
 		page.WriteString(long.String())
 	}
-	list := tlsOf(commands)
-	fmt.Fprintf(&page, "\n## Shared flags\n\nThe commands above name these after \"Also\". The last %d are the TLS "+
-		"flags of commands that call a server.\n\n- %s\n", len(list),
-		strings.Join(slices.Concat(texts(shared), list), "\n- "))
+	page.WriteString("\n## Shared flags\n\n")
+	for _, r := range shared {
+		fmt.Fprintf(&page, "- %s For %s.\n", r.text, strings.Join(uses[r], ", "))
+	}
+	fmt.Fprintf(&page, "\n## TLS flags\n\nFor all commands that ask a server or change what is served.\n\n- %s\n",
+		strings.Join(tlsOf(commands), "\n- "))
 	return page.String()
 }
 
 // itemOf is a command in one item of a list.
-func itemOf(command *kong.Node, own []row, uses map[row]int) string {
-	parts := append([]string{command.Help, strings.ReplaceAll(detailOf(command), "\n", " ")}, texts(own)...)
-	parts = slices.DeleteFunc(append(parts, also(command, uses)), func(part string) bool { return part == "" })
-	return fmt.Sprintf("- `%s`: %s\n", command.Tag.Get("example"), strings.Join(parts, " "))
+func itemOf(command *kong.Node, own []row) string {
+	return "- " + strings.Join(append([]string{introOf(command)}, texts(own)...), " ") + "\n"
 }
 
 // sectionOf is a command in a section of its own.
-func sectionOf(command *kong.Node, own []row, uses map[row]int) string {
-	intro := fmt.Sprintf("%s %s Example: `%s`.", command.Help, detailOf(command), command.Tag.Get("example"))
-	section := fmt.Sprintf("\n### %s\n\n%s\n\n- %s\n", command.FullPath(), wrapped(intro),
+func sectionOf(command *kong.Node, own []row) string {
+	return fmt.Sprintf("\n### %s\n\n%s\n\n- %s\n", command.FullPath(), wrapped(introOf(command)),
 		strings.Join(texts(own), "\n- "))
-	if more := also(command, uses); more != "" {
-		section += "- " + more + "\n"
-	}
-	return section
 }
 
-// detailOf is what --help says below the flags, without the example.
+// introOf is how a command is called, and what it does.
+func introOf(command *kong.Node) string {
+	parts := []string{fmt.Sprintf("`weft %s`: %s", command.Summary(), command.Help), detailOf(command)}
+	if example := command.Tag.Get("example"); example != "weft "+command.Name {
+		parts = append(parts, "Example: `"+example+"`.")
+	}
+	if places := placesOf(command); places != nil {
+		parts = append(parts, "Also takes "+strings.Join(places, " and ")+".")
+	}
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), " ")
+}
+
+var otherPage = regexp.MustCompile(`docs/([a-z-]+/([a-z-]+)\.md)`)
+
+// detailOf is what --help says below the flags, without the example. Other pages become links.
 func detailOf(command *kong.Node) string {
 	_, detail, _ := strings.Cut(command.Detail, "\n\n")
-	return detail
-}
-
-// also names the arguments and flags of a command that are explained elsewhere on the page, or on another.
-func also(command *kong.Node, uses map[row]int) string {
-	var names []string
-	for _, r := range rowsOf(command) {
-		if uses[r] >= manyUses {
-			names = append(names, r.name)
-		}
-	}
-	if names = append(names, placesOf(command)...); names == nil {
-		return ""
-	}
-	return "Also " + strings.Join(names, ", ") + "."
+	return otherPage.ReplaceAllString(strings.ReplaceAll(detail, "\n", " "), "[$2](../$1)")
 }
 
 // groupOf is the heading under which a command stands.
@@ -189,15 +190,18 @@ func flagRow(f *kong.Flag) row {
 	return row{"`" + name + "`", text + ": " + cell(f.Help)}
 }
 
+// tlsFlags is the place of the TLS flags, which a command does not name.
+const tlsFlags = "TLS flags"
+
 // place is where a flag of a command is explained, if not with the command.
 func place(command *kong.Node, f *kong.Flag) string {
 	switch {
 	case f.Group == nil:
 		return ""
-	case f.Group.Key == "TLS":
-		return "[TLS flags](#shared-flags)"
+	case isTLS(f):
+		return tlsFlags
 	case f.Group.Key == "Rollout" && command.Name == "push":
-		return "with `--rollout` the [flags of `weft rollout start`](#weft-rollout-start)"
+		return "the [flags of `weft rollout start`](#weft-rollout-start) with `--rollout`"
 	case strings.HasSuffix(f.Group.Key, ":") && slices.Contains(settings(), f.Name):
 		return "the [settings](settings.md)"
 	}
@@ -213,23 +217,24 @@ func settings() (names []string) {
 	return names
 }
 
-// placesOf are the places of the flags of a command that are not explained with it.
+// placesOf are the places that a command names of its flags.
 func placesOf(command *kong.Node) (places []string) {
 	for _, f := range flagsOf(command) {
-		if p := place(command, f); p != "" && !slices.Contains(places, p) {
+		if p := place(command, f); p != "" && p != tlsFlags && !slices.Contains(places, p) {
 			places = append(places, p)
 		}
 	}
-	slices.Reverse(places) // those of the connection last
 	return places
 }
+
+func isTLS(f *kong.Flag) bool { return f.Group != nil && f.Group.Key == "TLS" }
 
 // tlsOf are the flags by which commands call a server over TLS.
 func tlsOf(commands []*kong.Node) []string {
 	found := map[string]string{}
 	for _, command := range commands {
 		for _, f := range flagsOf(command) {
-			if f.Group != nil && f.Group.Key == "TLS" {
+			if isTLS(f) {
 				found[f.Name] = flagRow(f).text
 			}
 		}

@@ -16,6 +16,12 @@ var openMirror app.OpenMirror
 // serveCommand is `weft serve`.
 type serveCommand struct{ app.Settings }
 
+// Help is what --help says besides.
+func (serveCommand) Help() string {
+	return `SIGTERM or Ctrl-C ends the server once accepted requests are done, within --drain-timeout. At SIGHUP it reads the
+settings file, the access file, the certificates and the repositories again.`
+}
+
 // Run serves until a signal or a failed part ends it. Only a server tunes the collector: other commands are short.
 func (c *serveCommand) Run(s streams) error {
 	app.TuneCollector()

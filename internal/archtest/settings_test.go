@@ -22,6 +22,8 @@ const settingsPage = "docs/reference/settings.md"
 var (
 	update    = flag.Bool("update", false, "rewrite "+settingsPage)
 	fieldWord = regexp.MustCompile(`\b[A-Z][A-Za-z0-9]*\b`)
+	subject   = regexp.MustCompile(`^[A-Z]\w*(?:(?:, [A-Z]\w*)* and [A-Z]\w*)? (?:is |are )?`)
+	otherPage = regexp.MustCompile(`\(docs/([a-z-]+/([a-z-]+)\.md)\)`)
 )
 
 // structs are the types of one package that have fields with settings.
@@ -134,16 +136,15 @@ func (s structs) write(page *strings.Builder, name, indent string, sections bool
 	}
 }
 
-// forReaders is a comment without names of Go: it does not begin with that of the field, and calls others by their
-// keys.
+// forReaders is a comment without names of Go: it does not begin with those of the fields, and calls others by their
+// keys. Other pages become links.
 func forReaders(one setting, keys map[string]string) string {
-	text, found := strings.CutPrefix(one.text, one.goName+" ")
-	if found && !strings.HasPrefix(text, "and ") && !strings.HasPrefix(text, "can ") {
-		text = strings.TrimPrefix(strings.TrimPrefix(text, "is "), "are ")
+	text := one.text
+	if strings.HasPrefix(text, one.goName) {
+		text = strings.TrimPrefix(text, subject.FindString(text))
 		text = strings.ToUpper(text[:1]) + text[1:]
-	} else {
-		text = one.text
 	}
+	text = otherPage.ReplaceAllString(text, "([$2](../$1))")
 	return fieldWord.ReplaceAllStringFunc(text, func(word string) string {
 		if key := keys[word]; key != "" && (word != "HTTP" && word != "ONNX") {
 			return "`" + key + "`"
@@ -157,8 +158,8 @@ func settingsText(t *tree) string {
 	var page strings.Builder
 	page.WriteString(`# Settings
 
-Every setting of the server, of a model and of a pipeline. This page is written from the code by ` + "`make generate`" + `.
-[Configuration](configuration.md) explains the files and how settings act together.
+Every setting of the server, a model and a pipeline. Set ` + "`devices`" + ` by the flag ` + "`--devices cpu,cuda`" + `, or in a [settings
+file](configuration.md#server-settings) by ` + "`devices: [cpu, cuda]`" + `.
 
 ## The server: flags of weft serve, keys of --config
 `)

@@ -36,7 +36,8 @@ type Server struct {
 	// one.
 	TLSClientCA string `yaml:"tls-client-ca,omitempty" name:"tls-client-ca" placeholder:"FILE" group:"TLS and access:" help:"PEM CAs of callers' certificates."`
 	// TLSClientAuth is whether callers must show a certificate: require or optional. With require, the HTTP address
-	// still answers /healthz and /readyz without a certificate, so that probes work.
+	// still answers /healthz and /readyz without a certificate, so that probes work; with an access file, that file
+	// decides on the HTTP address.
 	TLSClientAuth ClientAuth `yaml:"tls-client-auth" name:"tls-client-auth" default:"require" enum:"require,optional" group:"TLS and access:" help:"require or optional."`
 	// TLSSPIFFESocket is the address of a SPIFFE Workload API, such as unix:///run/spire/agent.sock. It supplies and
 	// rotates the certificate and the CAs, in place of files.
@@ -46,7 +47,7 @@ type Server struct {
 	// Insecure allows addresses that other machines can reach to serve callers without an identity.
 	Insecure bool `yaml:"insecure" name:"insecure" group:"TLS and access:" help:"Allow open addresses without identities."`
 	// Access is a YAML file that says who may do what and how much (docs/how-to/access.md). Empty allows everything to
-	// everybody who reaches the server.
+	// every caller that TLS, if set, accepts.
 	Access string `yaml:"access,omitempty" name:"access" default:"" placeholder:"FILE" group:"TLS and access:" help:"YAML file that says who may do what."`
 	// HTTPHosts are host names, without a port, by which callers reach the HTTP address. On loopback they are accepted
 	// besides localhost and loopback addresses. On other addresses a non-empty list refuses requests to any other name or
@@ -59,7 +60,8 @@ type Server struct {
 	// CPUs idle. More than there are CPUs slow each batch and delay gRPC.
 	Devices []string `yaml:"devices,flow" name:"devices" default:"cpu" group:"Execution:" help:"cpu, cpu:N (N batches at a time), cuda, cuda:N."`
 	// Isolation is where models run. With device, each device has a process, so a model that crashes or hangs does not
-	// end the server. With model, each version has a process on each device. With none, models run in the server.
+	// end the server. With model, each version has a process on each device. With none, and on systems other than Linux,
+	// models run in the server, as synthetic models do.
 	Isolation Isolation `yaml:"isolation" name:"isolation" default:"device" enum:"device,model,none" group:"Execution:" help:"A process for each device or model, or none."`
 	// Sandbox is whether those processes are confined, without network and without access to other programs and
 	// processes: auto (as far as the kernel supports it) or off.
@@ -100,10 +102,9 @@ type Server struct {
 	// one client take that much memory for each call.
 	MaxMessageBytes Size `yaml:"max-message-bytes" name:"max-message-bytes" default:"16MiB" group:"Limits:" help:"Largest message, in either direction."`
 	// MaxHeldBytes bounds the memory held for all connections together, at least 16MiB: requests being received, answers
-	// not yet read by callers, 56 KiB for each connection and 24 KiB for each open call. Near the bound, connections that
-	// hold much without progress get no new calls; beyond it, and beyond half of the process's file descriptors, the
-	// worst connection is closed. Too low closes connections with many calls. Too high lets strangers take that much
-	// memory.
+	// not yet read by callers, 56 KiB for each connection and 24 KiB for each open call. Connections that hold much of it
+	// get no new calls; beyond it, and beyond half of the process's file descriptors, Weft closes the worst connection.
+	// Too low closes connections with many calls. Too high lets strangers take that much memory.
 	MaxHeldBytes Size `yaml:"max-held-bytes" name:"max-held-bytes" default:"256MiB" group:"Limits:" help:"Memory held for all connections."`
 	// StateMemory bounds the bytes of the states of all episodes, which models with state keep between requests. Beyond
 	// it no new episode can begin, and no state can grow. Too low refuses episodes that would fit. Too high lets the
@@ -123,8 +124,9 @@ type Server struct {
 	// user.
 	SharedMemory bool `yaml:"shared-memory" name:"shared-memory" group:"Compatibility:" help:"Allow shared memory in Open Inference."`
 	// WatchInterval is how often the server scans repositories, besides reacting to file system notifications; at least
-	// 100ms. With 0 it scans only at the start, on SIGHUP and for uploads and loads by hand. Too low reads the disk
-	// without need. Too high delays changes on file systems without notifications.
+	// 100ms. With 0 it scans only at the start, on SIGHUP, for uploads and loads by hand, and when a model file that the
+	// command line names changes. Too low reads the disk without need. Too high delays changes on file systems without
+	// notifications.
 	WatchInterval Duration `yaml:"watch-interval" name:"watch-interval" default:"5s" group:"Models:" help:"Time between scans; 0: only on SIGHUP."`
 	// ModelConfigFile is a model config file of TensorFlow Serving. The server serves its models besides those of the
 	// repositories, and follows its changes.
@@ -155,7 +157,7 @@ type Server struct {
 	// forgets ended episodes and then those without a request for longest; the next request of a forgotten episode is
 	// assigned again by its id. Each takes about 300 bytes.
 	MaxEpisodes int `yaml:"max-episodes" name:"max-episodes" default:"100000" group:"Models:" help:"Running episodes that keep their version."`
-	// EpisodeTTL is the time without a request after which an episode counts as ended, at least 1s.
+	// EpisodeTTL is the time without a request after which the server forgets the version of an episode, at least 1s.
 	EpisodeTTL Duration `yaml:"episode-ttl" name:"episode-ttl" default:"10m" group:"Models:" help:"An episode ends after this long without a request."`
 	// Record is a directory for recordings of requests and answers. Empty disables recording.
 	Record string `yaml:"record,omitempty" name:"record" default:"" placeholder:"DIR" group:"Recordings and logs:" help:"Record requests and answers in this folder."`
@@ -170,8 +172,8 @@ type Server struct {
 	RecordLimit Size `yaml:"record-limit" name:"record-limit" default:"10GiB" group:"Recordings and logs:" help:"Size of the folder; the oldest go; 0: no limit."`
 	// StateDir is a directory for decisions made at run time: traffic, rollouts, labels, versions loaded or unloaded by
 	// hand, and findings about batching. With auto it is .weft-state in the first repository, or beside
-	// model-config-file without one, if that is writable. With none, decisions end with the server. Each server needs a
-	// directory of its own.
+	// model-config-file if no repository is named, where that is writable. Otherwise, and with none, decisions end with
+	// the server. Each server needs a directory of its own.
 	StateDir string `yaml:"state-dir" name:"state-dir" default:"auto" placeholder:"DIR" group:"Models:" help:"Directory for decisions; auto, or none."`
 	// ShadowLog is a file to which the server appends one JSON line for each comparison of a shadow, as long as the disk
 	// keeps up. Empty disables it.
@@ -183,8 +185,8 @@ type Server struct {
 	// code runs where models run.
 	ORTOps []string `yaml:"ort-ops,omitempty,flow" name:"ort-ops" placeholder:"PATH" group:"Execution:" help:"Libraries with custom operators."`
 	// SchedTrace is a file that records the events and decisions of the scheduler for weft sim --replay, as long as the
-	// disk keeps up. It grows by some hundred bytes for each request, and contains request shapes and the values of
-	// inputs without a batch dimension.
+	// disk keeps up. It grows by a few hundred bytes for each request, and contains identities of callers, request
+	// shapes and the values of inputs without a batch dimension.
 	SchedTrace string `yaml:"sched-trace,omitempty" name:"sched-trace" default:"" placeholder:"FILE" group:"Recordings and logs:" help:"Record a trace for weft sim --replay."`
 	// LogLevel is the least severe level that is logged: debug, info, warn or error.
 	LogLevel LogLevel `yaml:"log-level" name:"log-level" default:"info" enum:"debug,info,warn,error" group:"Recordings and logs:" help:"debug, info, warn or error."`

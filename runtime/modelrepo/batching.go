@@ -16,8 +16,8 @@ type Batching struct {
 	// or more: up to 256 where larger batches make a row cheaper, fewer where they make it more expensive. Too low wastes
 	// the device. Too high makes single executions long, so that urgent requests wait behind them.
 	MaxBatchSize int `yaml:"max_batch_size"`
-	// MaxBatchCost is the longest device time that one execution is planned to take, 100us to 1m, default 100ms. Too low
-	// wastes the device. Too high lets one execution delay every other model by that much.
+	// MaxBatchCost is the longest device time that one execution of several rows is planned to take, 100us to 1m, default
+	// 100ms. Too low wastes the device. Too high lets one execution delay every other model by that much.
 	MaxBatchCost config.Duration `yaml:"max_batch_cost"`
 	// BatchTimeout holds a partial batch for this long to collect more rows, even while the device is idle, up to 1m. It
 	// ends early when a deadline, or a latency target that a request or target_latency sets, would be missed. With 0, the
@@ -27,8 +27,9 @@ type Batching struct {
 	// requests count separately. 0, the default, means 1000, plus requests whose own deadlines can still be met. Too low
 	// refuses bursts. Too high makes requests without a deadline wait long.
 	MaxQueue int `yaml:"max_queue"`
-	// OnFull is what happens to a request beyond MaxQueue: refuse (the default) answers RESOURCE_EXHAUSTED at once; wait
-	// holds the call until there is room or its deadline passes, except for sheddable requests.
+	// OnFull is what happens to a request for which MaxQueue leaves no room: refuse (the default) answers
+	// RESOURCE_EXHAUSTED at once; wait holds the call until there is room or its deadline passes, except for sheddable
+	// requests.
 	OnFull OnFull `yaml:"on_full" enum:"refuse,wait"`
 	// MaxRequestRows is the largest number of rows in one request to a batched version, 1 to 1048576, default 4096. More
 	// rows are an invalid argument. A request with more than MaxBatchSize rows is split over several executions. Too high
@@ -38,8 +39,8 @@ type Batching struct {
 	// any size. Few sizes suit engines that prepare for each size, and cost the time of padding rows. Weft pads a batch
 	// to the next size, or leaves rows for a later batch, whichever costs less device time per row.
 	AllowedBatchSizes []int `yaml:"allowed_batch_sizes,flow"`
-	// Audit is the fraction of a version's device time, 0 to 0.5, default 0.01, that Weft spends on running rows of
-	// earlier batches again alone, on an idle device, to compare the answers; at first it is up to ten times as much. A
+	// Audit is the fraction, 0 to 0.5, default 0.01, of the device time of batched requests that Weft spends on running
+	// some of their rows again alone, on an idle device, to compare the answers; at first it is up to ten times as much. A
 	// version whose answers differ is no longer batched; with mode on this is only logged. Too low finds wrong answers
 	// late. 0 disables audits.
 	Audit float64 `yaml:"audit"`

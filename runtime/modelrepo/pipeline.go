@@ -26,9 +26,9 @@ type Pipeline struct {
 	// Outputs maps each output of the pipeline to an output of a step: {action: act.action}. A step that no output needs
 	// is an error.
 	Outputs map[string]string `yaml:"outputs,flow"`
-	// Joined merges the steps into one model, default true. Otherwise, and always if a step has a condition, each step
-	// is a request to the version that the repository serves, and shares batches with other requests to it. That suits
-	// steps on different devices, or steps with very different batch sizes.
+	// Joined merges the steps into one model, default true. With false, or if a step has a condition, each step is a
+	// request to the version that the repository serves, and shares batches with other requests to it. That suits steps
+	// on different devices, or steps with very different batch sizes.
 	Joined bool `yaml:"joined"`
 	// Defaults are the values of outputs for rows that a conditional step leaves out: a number, true, false or a text,
 	// {action: 0}; or the rows of an input of the same type and shape, {hn: h}. Each such output needs one.
@@ -48,12 +48,12 @@ type Pipeline struct {
 type Step struct {
 	// Name is the step's name in this file: letters, digits, "_" and "-".
 	Name string `yaml:"name"`
-	// Model and Version name the version that runs. The version is required, because one version of a pipeline consists
+	// Model and Version choose the version that runs. The version is required, because one version of a pipeline consists
 	// of one version of each of its models.
 	Model   string `yaml:"model"`
 	Version int64  `yaml:"version"`
 	// Inputs maps each input of the model to an input of the pipeline, or to an output of an earlier step,
-	// "step.output". Inputs of the model that have a default may be left out.
+	// "step.output". It may leave out inputs that have a default, or that the model's state keeps.
 	Inputs map[string]string `yaml:"inputs,flow,omitempty"`
 	// Repeat is how many times the step runs, 1 to 10,000, default 1. Each run receives outputs of the previous run as
 	// Carry says.

@@ -180,6 +180,7 @@ class Page(unittest.TestCase):
     def test_memory(self):
         """The state stays: the answer to a step depends on the one before."""
         client, = self.names("client")
+        wait(lambda: not lacks(client, "memory"))
         episode = client.episode("memory", "test", outputs=["next_hidden"])
         first, second = (episode.step({"observation": np.ones((1, 4), np.float32)})["next_hidden"] for _ in range(2))
         self.assertGreater(np.abs(second - first).max(), 0.01)
@@ -234,7 +235,7 @@ class Page(unittest.TestCase):
                 if name != "ppo":
                     export(deterministic(made), f"{name}.onnx", {"observation": torch.zeros(2, size)}, ["action"])
                     weft.Client(self.session.server.admin).push(f"{name}.onnx", name)
-                    wait(lambda: not lacks(client, name))
+                wait(lambda: not lacks(client, name))
                 seen = np.random.default_rng(3).normal(scale=3, size=(40, size)).astype(np.float32)
                 normalize = made.get_vec_normalize_env()
                 wanted, _ = made.predict(normalize.normalize_obs(seen) if normalize else seen, deterministic=True)
