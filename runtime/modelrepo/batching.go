@@ -1,6 +1,7 @@
 package modelrepo
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/weftserve/weft/internal/config"
@@ -73,13 +74,10 @@ const MostMeasured = 256
 // Largest returns the most rows that one execution may have: where MaxBatchSize names none, the costs that are measured
 // at load may say fewer.
 func (b *Batching) Largest() int {
-	switch n := len(b.AllowedBatchSizes); {
-	case b.MaxBatchSize > 0:
-		return b.MaxBatchSize
-	case n > 0:
+	if n := len(b.AllowedBatchSizes); b.MaxBatchSize == 0 && n > 0 {
 		return b.AllowedBatchSizes[n-1]
 	}
-	return MostMeasured
+	return cmp.Or(b.MaxBatchSize, MostMeasured)
 }
 
 // MostAudit is the largest share of its device time that a version may spend on audits.
