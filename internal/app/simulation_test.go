@@ -123,8 +123,8 @@ func network(name string) []byte {
 // TestEverythingIsAccountedFor lets many clients use a server as clients do, while versions come and go and traffic is
 // moved, or while the processes of models are killed, and then stops it under load. On every page of its metrics the
 // requests that came are the ended ones and the ones in flight; when it rests, the live page has the same numbers, and
-// the device time of the versions is of the time in which devices were busy; and at the end the requests are, by method,
-// model and code, as the clients have counted them.
+// the device time of the versions is of the time in which devices were busy; and at the end the requests are, by
+// method, model and code, as the clients have counted them.
 func TestEverythingIsAccountedFor(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes some seconds")

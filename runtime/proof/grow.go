@@ -90,8 +90,8 @@ func (t *trial) grow(ctx context.Context, base *baseline, sizes []int, compare c
 
 // The size that batches have where the manifest names none. What larger batches gain falls with their size, and what
 // they cost others grows with it: they hold the device for longer. Up to usualRows all are as good that cost about the
-// same by the row. Beyond, each doubling must make a row cheaper. Where usualRows take less than matters, they cost less
-// than what else their requests take.
+// same by the row. Beyond, each doubling must make a row cheaper. Where usualRows take less than matters, they cost
+// less than what else their requests take.
 const (
 	usualRows = 64
 	matters   = time.Millisecond

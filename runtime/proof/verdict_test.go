@@ -455,8 +455,8 @@ func TestMates(t *testing.T) {
 	}
 }
 
-// TestMeasuredSizes: where the manifest leaves the size of batches to what is measured, larger ones than need be are not
-// proven, and a manifest that asks for them wants another proof.
+// TestMeasuredSizes: where the manifest leaves the size of batches to what is measured, larger ones than need be are
+// not proven, and a manifest that asks for them wants another proof.
 func TestMeasuredSizes(t *testing.T) {
 	measured := proof.Verdict{Batched: true, Most: 128, Useful: 64}
 	for _, c := range []struct {
