@@ -7,7 +7,8 @@
 //
 // # What counts
 //
-// The clocks are set at looks, ten each second. Of the time between two looks a process did not have
+// The clocks are set at looks, ten each second, and two once nobody has asked for a while. Of the time between two looks
+// a process did not have
 //
 //   - what the look is late, since nothing went on in this process meanwhile: it was stopped, or the machine was;
 //   - what its threads waited for a processor (/proc/PID/task/TID/schedstat), and its part of what the machine was kept
@@ -32,8 +33,10 @@ import (
 )
 
 const (
-	// every is the time between looks. A look that comes after twice that is late.
-	every, late = 100 * time.Millisecond, 200 * time.Millisecond
+	// every is the time between looks, and rest that after quiet looks between which nobody asked and no timer ran: each
+	// look wakes a process that sleeps otherwise. A look that comes later than that by every is late.
+	every, rest = 100 * time.Millisecond, 500 * time.Millisecond
+	quiet       = 50
 	// soon is the least time between two looks: a sooner one would measure mostly itself.
 	soon = 5 * time.Millisecond
 	// pauseMost is how long a process may be stopped without that time counting against it.
@@ -55,10 +58,13 @@ type Clock struct {
 // then the mu of each clock in turn.
 type looks struct {
 	latest   atomic.Pointer[time.Time] // nil: nobody looks
+	next     atomic.Int64              // the time from the latest look to the next, in nanoseconds
+	asked    atomic.Bool               // since the latest look
 	own, all *Clock
 
 	mu       sync.Mutex          // held by a look
 	ended    bool                // guarded by mu; Run has returned
+	quiet    int                 // guarded by mu; looks in a row between which nobody asked
 	machine  machine             // guarded by mu
 	followed map[*Clock]struct{} // guarded by mu
 }
@@ -105,12 +111,13 @@ func (c *Clock) Forget() {
 // Run looks until ctx ends. Call it once. While it does not run, time counts as the system's.
 func (c *Clock) Run(ctx context.Context) {
 	defer c.looks.end()
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
+	next := time.NewTimer(0)
+	defer next.Stop()
 	for {
-		c.looks.look()
 		select {
-		case <-ticker.C:
+		case <-next.C:
+			c.looks.look()
+			next.Reset(c.looks.pace())
 		case <-ctx.Done():
 			return
 		}
@@ -144,20 +151,33 @@ func (l *looks) look() {
 	l.machine.look(took)
 	used, least := l.own.process.look(took, &l.machine, true)
 	// A late look says that this process did not run. But what it computed meanwhile it had, and one interval is usual.
-	if took > late {
-		least = max(least, min(took-every, took-used))
+	if pace := l.pace(); took > pace+every {
+		least = max(least, min(took-pace, took-used))
 	}
 	l.own.lose(from, now, least)
+	judged := l.asked.Swap(false) || l.own.judging.Load() > 0 || l.all.judging.Load() > 0
 	together, most := used, least
 	for c := range l.followed {
-		used, lost := c.process.look(took, &l.machine, c.judging.Load() > 0)
+		runs := c.judging.Load() > 0
+		judged = judged || runs
+		used, lost := c.process.look(took, &l.machine, runs)
 		c.lose(from, now, max(lost, least))
 		together, most = together+used, max(most, lost)
 	}
 	// All processors times the time that passed is the most that they could have together.
 	l.all.lose(from, now, min(most, took-together/time.Duration(runtime.GOMAXPROCS(0))))
 	l.latest.Store(&now)
+	if l.quiet++; judged {
+		l.quiet = 0
+	}
+	l.next.Store(int64(every))
+	if l.quiet > quiet {
+		l.next.Store(int64(rest))
+	}
 }
+
+// pace returns the time from the latest look to the next.
+func (l *looks) pace() time.Duration { return max(every, time.Duration(l.next.Load())) }
 
 // lose notes how much of a time the process did not have.
 func (c *Clock) lose(from, to time.Time, lost time.Duration) {
@@ -174,6 +194,7 @@ func (c *Clock) Lost(since time.Time) time.Duration {
 	if c == nil {
 		return 0
 	}
+	c.looks.asked.Store(true)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
@@ -184,8 +205,8 @@ func (c *Clock) Lost(since time.Time) time.Duration {
 // unseen is the time that was probably lost since the latest look, if the next one is late. The caller holds mu.
 func (c *Clock) unseen(now time.Time) time.Duration {
 	if latest := c.looks.latest.Load(); latest != nil {
-		if passed := now.Sub(*latest); passed > late {
-			return passed - every
+		if passed, pace := now.Sub(*latest), c.looks.pace(); passed > pace+every {
+			return passed - pace
 		}
 	}
 	return 0
@@ -198,6 +219,7 @@ func (c *Clock) Short() bool {
 	if c == nil {
 		return false
 	}
+	c.looks.asked.Store(true)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()

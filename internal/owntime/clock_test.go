@@ -63,6 +63,38 @@ func TestStandsStill(t *testing.T) {
 	})
 }
 
+// TestRest: while nobody asks, looks are rare, and late by as much as ever. A question or a timer ends that.
+func TestRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := standing()
+		expect := func(when string, after, want time.Duration) {
+			t.Helper()
+			for end := time.Now().Add(after); time.Now().Before(end); time.Sleep(c.looks.pace()) {
+				c.looks.look()
+			}
+			if got := c.looks.pace(); got != want {
+				t.Errorf("%s: a look each %v, want %v", when, got, want)
+			}
+		}
+		expect("at first", time.Second, every)
+		expect("after some rest", 10*time.Second, rest)
+		if lost := c.Lost(time.Now().Add(-5 * time.Second)); lost != 0 {
+			t.Errorf("rest counts as a stop of %v", lost)
+		}
+		expect("after a question", time.Second, every)
+		expect("after another rest", 10*time.Second, rest)
+		timer := c.AfterFunc(time.Hour, func() {})
+		expect("while a timer runs", 10*time.Second, every)
+		timer.Stop()
+		expect("after the timer", 10*time.Second, rest)
+		begin := time.Now()
+		time.Sleep(3 * time.Second)
+		if had := c.Since(begin); had > time.Second {
+			t.Errorf("of 3 s without a look it had %v", had)
+		}
+	})
+}
+
 // TestTheSystemsClock: nil is one.
 func TestTheSystemsClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -86,7 +86,7 @@ func TestProcesses(t *testing.T) {
 			whole, had := root.Since(began), clock.Since(began)
 			used = usedBy(pid) - used
 			t.Logf("of %v it had %v, and computed for %v", whole, had, used)
-			if part := float64(had) / float64(whole); part < c.least || part > c.most || had < used-late {
+			if part := float64(had) / float64(whole); part < c.least || part > c.most || had < used-2*every {
 				t.Errorf("it had %.2f of the time, want %v to %v, and the %v that it computed", part, c.least, c.most, used)
 			}
 		})
