@@ -17,14 +17,12 @@ import (
 // eventsPage lists the events of the log.
 const eventsPage = "docs/reference/events.md"
 
-// lineBreak divides the events of a row, and what is said of each.
-const lineBreak = "<br>"
-
 // maxMessage bounds a message, in characters: it is a phrase, and all further facts are attributes.
 const maxMessage = 60
 
 var (
-	loggerName = regexp.MustCompile(`^(?i:s?log|logger)$`) // of a variable, a field, or the package
+	loggerName = regexp.MustCompile(`^(?i:s?log|logger)$`)                                 // of a variable, a field, or the package
+	eventRow   = regexp.MustCompile("^\\| (\\w+) \\| `(\\w+)` \\| ([a-z, ]+) \\| .* \\|$") // subject, event, level, when
 	eventName  = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 	// logMethods are the methods of a logger, with the place of the message among their arguments, and its level as far
 	// as that is known.
@@ -93,39 +91,20 @@ func logEvents(root fs.FS, t *tree) []string {
 	return complaints
 }
 
-// eventRows returns the levels of each event that the page lists. Below each subject, rows are in order of their first
-// events. A row of several events has them in order, with a text for each, and with one level or a level for each.
+// eventRows returns the levels of each event that the page lists: one row an event, in order below each subject.
 func eventRows(page string) (levels map[string]string, complaints []string) {
 	levels = map[string]string{}
-	last := ""
+	of, last := "", ""
 	for i, line := range strings.Split(page, "\n") {
-		cells := strings.Split(strings.Trim(line, "|"), "|")
-		if strings.HasPrefix(line, "| **") {
-			last = "" // a subject
-		}
-		if !strings.HasPrefix(line, "| `") || len(cells) != 3 {
+		row := eventRow.FindStringSubmatch(line)
+		if row == nil {
 			continue
 		}
-		names, of := strings.Split(strings.TrimSpace(cells[0]), lineBreak), strings.Split(cells[1], lineBreak)
-		if texts := strings.Count(cells[2], lineBreak) + 1; texts != len(names) {
-			complaints = append(complaints, fmt.Sprintf("%s:%d: %d events have %d texts", eventsPage, i+1, len(names), texts))
+		subject, name := row[1], row[2]
+		if _, twice := levels[name]; twice || subject == of && name <= last {
+			complaints = append(complaints, fmt.Sprintf("%s:%d: event %s is out of order, or twice", eventsPage, i+1, name))
 		}
-		if len(of) == 1 {
-			of = slices.Repeat(of, len(names))
-		}
-		for n, name := range names {
-			name = strings.Trim(name, "`")
-			_, twice := levels[name]
-			if name <= last || twice {
-				complaints = append(complaints, fmt.Sprintf("%s:%d: event %s is out of order, or twice", eventsPage, i+1, name))
-			}
-			if last = name; len(of) != len(names) || len(names) > 1 && strings.Contains(of[n], ",") {
-				complaints = append(complaints, fmt.Sprintf("%s:%d: event %s has no level of its own", eventsPage, i+1, name))
-				continue
-			}
-			levels[name] = of[n]
-		}
-		last = strings.Trim(names[0], "`")
+		of, last, levels[name] = subject, name, row[3]
 	}
 	return levels, complaints
 }
@@ -255,7 +234,7 @@ func TestLogEvents(t *testing.T) {
 }
 
 func TestLogEventsComplain(t *testing.T) {
-	const row = "| `gpu_lost` | warn | a GPU is lost (`device`) |\n"
+	const row = "| devices | `gpu_lost` | warn | a GPU is lost (`device`) |\n"
 	for name, c := range map[string]struct{ page, src, want string }{
 		"a record":       {row, `log.Warn("GPU lost", "event", "gpu_lost", "device", 1)`, ""},
 		"of a field":     {row, `m.cfg.Logger.WarnContext(ctx, "GPU lost", "event", "gpu_lost")`, ""},
@@ -281,32 +260,18 @@ func TestLogEventsComplain(t *testing.T) {
 		"a row too many":    {row, ``, "event gpu_lost does not exist"},
 		"rows out of order": {row + row, `log.Warn("GPU lost", "event", "gpu_lost")`, ":2: event gpu_lost is out of"},
 		"an event twice": {
-			"| `gpu_back`<br>`gpu_lost` | warn | back<br>lost |\n" + row,
-			`log.Warn("GPU lost", "event", "gpu_lost"); log.Warn("GPU back", "event", "gpu_back")`, ":2: event gpu_lost is out of",
+			row + "| others | `gpu_lost` | warn | lost |\n", `log.Warn("GPU lost", "event", "gpu_lost")`, ":2: event gpu_lost is out of",
 		},
-		"two events in disorder": {
-			"| `gpu_lost`<br>`gpu_back` | warn | lost<br>back |\n",
-			`log.Warn("GPU lost", "event", "gpu_lost"); log.Warn("GPU back", "event", "gpu_back")`, ":1: event gpu_back is out of",
+		"two events in a row": {
+			"| devices | `gpu_back`<br>`gpu_lost` | warn | lost |\n", `log.Warn("GPU lost", "event", "gpu_lost")`, "has no row",
 		},
-		"two events with two levels": {
-			"| `gpu_back`<br>`gpu_lost` | info<br>warn | back<br>lost |\n",
-			`log.Warn("GPU lost", "event", "gpu_lost"); log.Info("GPU back", "event", "gpu_back")`, "",
-		},
-		"two events with three levels": {
-			"| `gpu_back`<br>`gpu_lost` | warn<br>warn, info | back<br>lost |\n",
-			`log.Log(ctx, level, "GPU back", "event", "gpu_back")`, "gpu_lost has no level of its own",
-		},
-		"two events with one text": {
-			"| `gpu_back`<br>`gpu_lost` | warn | back and lost |\n",
-			`log.Warn("GPU lost", "event", "gpu_lost"); log.Warn("GPU back", "event", "gpu_back")`, "2 events have 1 texts",
+		"events in disorder": {
+			row + "| devices | `gpu_back` | info | back |\n",
+			`log.Warn("GPU lost", "event", "gpu_lost"); log.Info("GPU back", "event", "gpu_back")`, ":2: event gpu_back is out of",
 		},
 		"another subject": {
-			row + "| **Others** | | |\n| `a_lost` | warn | lost |\n",
+			row + "| others | `a_lost` | warn | lost |\n",
 			`log.Warn("GPU lost", "event", "gpu_lost"); log.Warn("a lost", "event", "a_lost")`, "",
-		},
-		"two events": {
-			"| `gpu_back`<br>`gpu_lost` | warn | back<br>lost |\n",
-			`log.Warn("GPU lost", "event", "gpu_lost"); log.Warn("GPU back", "event", "gpu_back")`, "",
 		},
 		"another level":      {row, `log.Error("GPU lost", "event", "gpu_lost")`, "here its level is error"},
 		"a hidden logger":    {"", `_ = func(said *slog.Logger) { said.Warn("GPU lost") }`, "called log or logger"},
