@@ -7,8 +7,8 @@
 //
 // # What counts
 //
-// The clocks are set at looks, ten each second, and two once nobody has asked for a while. Of the time between two looks
-// a process did not have
+// The clocks are set at looks, ten each second, and two once nobody has asked for a while. Of the time between two
+// looks a process did not have
 //
 //   - what the look is late, since nothing went on in this process meanwhile: it was stopped, or the machine was;
 //   - what its threads waited for a processor (/proc/PID/task/TID/schedstat), and its part of what the machine was kept
