@@ -17,9 +17,8 @@ func listed(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, list, found := strings.Cut(string(raw), "<!-- operators -->")
-	list, _, end := strings.Cut(list, "<!-- end of operators -->")
-	if !found || !end {
+	_, list, found := strings.Cut(string(raw), "\n## Operators with rules\n")
+	if !found {
 		t.Fatal("the page has no list of operators")
 	}
 	said := map[string]string{}
