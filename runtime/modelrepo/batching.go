@@ -14,8 +14,8 @@ type Batching struct {
 	Mode BatchMode `yaml:"mode" enum:"auto,on,off"`
 	// MaxBatchSize (0 to 65536; default 0) is the largest number of rows that share one execution. 0 means the largest of
 	// AllowedBatchSizes. Without these it is 64 or, if 64 rows take 1 ms or more, the size that Weft measures at load: up
-	// to 256 where larger batches make a row cheaper, fewer where they make it dearer. Too low wastes the device. Too
-	// high makes urgent requests wait behind long executions.
+	// to 256 where larger batches make a row cheaper, fewer where they make it more expensive. Too low wastes the device.
+	// Too high makes urgent requests wait behind long executions.
 	MaxBatchSize int `yaml:"max_batch_size"`
 	// MaxBatchCost (100us to 1m; default 100ms) is the longest device time that one execution of several rows is planned
 	// to take. Too low wastes the device. Too high lets one execution delay every other model by that much.
