@@ -69,24 +69,31 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// longest is how many bytes a command with its flags has in one item of a list: more stand in a section.
-const longest = 600
+// longest is how many bytes the flags of a command have in the table of its group: more stand in a section.
+const longest = 400
 
 // manyUses is how many commands have an argument or a flag that stands once for all of them.
 const manyUses = 3
 
-// written is the page: by groups, first the commands with few flags, and then a section for each other. What three
+// written is the page: by groups, a table of the commands, and then a section for each that has many flags. What three
 // commands or more have stands once, at the end.
 func written(commands []*kong.Node, groups []string, uses map[row][]string) string {
 	var page strings.Builder
-	page.WriteString("# Commands\n\n" + wrapped("The commands of `weft` with their usage and flags, as `--help` prints them. Flags "+
-		"that several commands have stand [at the end](#shared-flags). Name the server by `--address`, for changes and "+
-		"rollouts by `--admin`, in `bench` and `replay` by `--target`. The exit status is 0 on success, 2 for a command "+
-		"line or settings that `weft` refuses before the command begins, and 1 for other errors, such as a malformed "+
-		"`--address` or a faulty TLS file. `weft replay` also has 3 and 4.") + "\n")
+	page.WriteString(`# Commands
+
+The commands of ` + "`weft`" + `, their arguments and flags, as ` + "`--help`" + ` prints them. *Also* names [shared flags](#shared-flags).
+To name the server, use ` + "`--target` for `bench` and `replay`, `--address` for other questions, and `--admin`" + ` for changes.
+
+| exit status | meaning |
+|--:|---|
+| 0 | success; for ` + "`replay`" + ` also PROMOTE |
+| 1 | failure, such as a fault in a model that ` + "`check`" + ` finds, a malformed ` + "`--address`" + `, or no answer from the server |
+| 2 | ` + "`weft`" + ` refused the command line or the settings before the command began |
+| 3, 4 | HOLD, ROLLBACK (` + "`replay`" + ` only) |
+`)
 	var shared []row
 	for _, group := range groups {
-		var short, long strings.Builder
+		var table, sections strings.Builder
 		for _, command := range commands {
 			if groupOf(command) != group {
 				continue
@@ -99,48 +106,83 @@ func written(commands []*kong.Node, groups []string, uses map[row][]string) stri
 					shared = append(shared, r)
 				}
 			}
-			if item := itemOf(command, own); len(item) < longest {
-				short.WriteString(item)
+			if len(strings.Join(texts(own), " ")) < longest {
+				table.WriteString(lineOf(command, own, uses))
 			} else {
-				long.WriteString(sectionOf(command, own))
+				name := command.FullPath()
+				fmt.Fprintf(&table, "| %s | %s | [flags](#%s) |\n", calledOf(command), command.Help,
+					strings.ReplaceAll(name, " ", "-"))
+				sections.WriteString(sectionOf(command, own, uses))
 			}
 		}
-		fmt.Fprintf(&page, "\n## %s\n", group)
-		if short.Len() > 0 {
-			page.WriteString("\n" + short.String())
-		}
-		page.WriteString(long.String())
+		fmt.Fprintf(&page, "\n## %s\n\n| command and example | what it does | arguments and flags |\n|---|---|---|\n%s%s",
+			group, table.String(), sections.String())
 	}
-	page.WriteString("\n## Shared flags\n\n")
+	page.WriteString("\n## Shared flags\n\n| flag | meaning | commands |\n|---|---|---|\n")
 	for _, r := range shared {
-		fmt.Fprintf(&page, "- %s For %s.\n", r.text, strings.Join(uses[r], ", "))
+		fmt.Fprintf(&page, "| %s | %s |\n", strings.Replace(r.text, ": ", " | ", 1), strings.Join(uses[r], ", "))
 	}
-	fmt.Fprintf(&page, "\n## TLS flags\n\nFor all commands that ask a server or change what is served.\n\n- %s\n",
-		strings.Join(tlsOf(commands), "\n- "))
+	for _, text := range tlsOf(commands) {
+		fmt.Fprintf(&page, "| %s | TLS: all that ask a server or change what is served |\n", strings.Replace(text, ": ", " | ", 1))
+	}
 	return page.String()
 }
 
-// itemOf is a command in one item of a list.
-func itemOf(command *kong.Node, own []row) string {
-	return "- " + strings.Join(append([]string{introOf(command)}, texts(own)...), " ") + "\n"
+// lineOf is a command in the table of its group.
+func lineOf(command *kong.Node, own []row, uses map[row][]string) string {
+	does := strings.TrimSpace(command.Help + " " + detailOf(command))
+	flags := texts(own)
+	if also := alsoOf(command, uses); also != "" {
+		flags = append(flags, also)
+	}
+	return fmt.Sprintf("| %s | %s | %s |\n", calledOf(command), code(does), strings.Join(flags, " <br> "))
 }
 
-// sectionOf is a command in a section of its own.
-func sectionOf(command *kong.Node, own []row) string {
-	return fmt.Sprintf("\n### %s\n\n%s\n\n- %s\n", command.FullPath(), wrapped(introOf(command)),
-		strings.Join(texts(own), "\n- "))
+// sectionOf is the flags of a command in a section of its own.
+func sectionOf(command *kong.Node, own []row, uses map[row][]string) string {
+	text := strings.TrimSpace(code(detailOf(command)) + " " + alsoOf(command, uses))
+	return fmt.Sprintf("\n### %s\n\n%s\n\n- %s\n", command.FullPath(), wrapped(text), strings.Join(texts(own), "\n- "))
 }
 
-// introOf is how a command is called, and what it does.
-func introOf(command *kong.Node) string {
-	parts := []string{fmt.Sprintf("`weft %s`: %s", command.Summary(), command.Help), detailOf(command)}
-	if example := command.Tag.Get("example"); example != "weft "+command.Name {
-		parts = append(parts, "Example: `"+example+"`.")
+// calledOf is how a command is called, with an example.
+func calledOf(command *kong.Node) string {
+	called := "`weft " + strings.TrimSuffix(command.Summary(), " [flags]") + "`"
+	if example := "`" + command.Tag.Get("example") + "`"; example != called {
+		called += " <br> " + example
 	}
-	if places := placesOf(command); places != nil {
-		parts = append(parts, "Also takes "+strings.Join(places, " and ")+".")
+	return called
+}
+
+// alsoOf names the flags of a command that stand elsewhere.
+func alsoOf(command *kong.Node, uses map[row][]string) string {
+	var also []string
+	for _, r := range rowsOf(command) {
+		if len(uses[r]) >= manyUses && r.name != "`<model>`" {
+			also = append(also, r.name)
+		}
 	}
-	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), " ")
+	if slices.ContainsFunc(flagsOf(command), isTLS) {
+		also = append(also, "TLS")
+	}
+	also = append(also, placesOf(command)...)
+	if also == nil {
+		return ""
+	}
+	return "Also " + strings.Join(also, ", ") + "."
+}
+
+var (
+	quoted   = regexp.MustCompile(`"(weft [^"]*)"`)
+	flagWord = regexp.MustCompile(`(^|[ (])(--[a-z][a-z0-9-]*|[a-z]+\.(?:policy|onnx|yaml))`)
+)
+
+// code marks command lines, flags, keys and files in a text as code.
+func code(text string) string {
+	parts := strings.Split(quoted.ReplaceAllString(text, "`$1`"), "`")
+	for i := 0; i < len(parts); i += 2 {
+		parts[i] = flagWord.ReplaceAllString(parts[i], "$1`$2`")
+	}
+	return strings.Join(parts, "`")
 }
 
 var otherPage = regexp.MustCompile(`docs/([a-z-]+/([a-z-]+)\.md)`)
@@ -267,4 +309,4 @@ func wrapped(text string) string {
 }
 
 // cell is a text in which Markdown finds no HTML.
-func cell(text string) string { return strings.ReplaceAll(text, "<", `\<`) }
+func cell(text string) string { return code(strings.ReplaceAll(text, "<", `\<`)) }

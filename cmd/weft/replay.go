@@ -24,8 +24,8 @@ type replayCommand struct{ replay.Options }
 // Help implements kong.HelpProvider: the text below the flags.
 func (replayCommand) Help() string {
 	return `The command sends the recorded requests of one model, and compares outputs, compute times and codes with the recorded
-ones. Then a gate judges the version. The recording needs full inputs (weft serve --record-inputs full). The exit status
-is 0 for PROMOTE, 3 for HOLD and 4 for ROLLBACK.`
+ones. Then a gate judges the version. The recording needs full inputs ("weft serve --record-inputs full"). The exit
+status is 0 for PROMOTE, 3 for HOLD and 4 for ROLLBACK.`
 }
 
 // Run replays. The error is a *replay.VerdictError unless the gate says PROMOTE.

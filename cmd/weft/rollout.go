@@ -17,8 +17,8 @@ import (
 
 // rolloutCommand is `weft rollout`: it shows and drives the rollout of a model on a running server.
 type rolloutCommand struct {
-	Show    rolloutShow    `cmd:"" help:"Show the stage of a rollout and its evidence." example:"weft rollout show cartpole"`
 	Start   rolloutStart   `cmd:"" help:"Give a candidate version growing traffic, stage by stage." example:"weft rollout start cartpole --baseline 2 --candidate 3 --outcome reward"`
+	Show    rolloutShow    `cmd:"" help:"Show the stage of a rollout and its evidence." example:"weft rollout show cartpole"`
 	Advance rolloutAdvance `cmd:"" help:"Go to the next stage now, even against the gate." example:"weft rollout advance cartpole"`
 	Abort   rolloutAbort   `cmd:"" help:"Return all traffic to the baseline." example:"weft rollout abort cartpole"`
 }
@@ -88,7 +88,7 @@ type rolloutPlan struct {
 	MaxDuration time.Duration `default:"168h" help:"With --automatic: end without a verdict after this time; the baseline gets all traffic."`
 
 	MinRequests   int64    `default:"100" help:"Requests that the candidate must answer in each stage."`
-	MinEpisodes   int64    `default:"20" help:"With --outcome: episodes with the outcome that each version needs; at least 300 without --outcome-min and --outcome-max."`
+	MinEpisodes   int64    `default:"20" help:"With --outcome: episodes with it that each version needs. Without --outcome-min and --outcome-max at least 300 are needed."`
 	MaxErrorRate  float64  `default:"0.01" help:"Allowed excess over the baseline in the fraction of model failures and of slow requests."`
 	MaxLatency    float64  `name:"max-latency-ratio" default:"1.5" help:"A request of the candidate is slow above this multiple of the baseline's p95 compute time."`
 	MinAgreement  float64  `default:"0" help:"Fraction of shadowed requests that must agree; 0 disables the check."`
@@ -97,7 +97,7 @@ type rolloutPlan struct {
 	Outcome       string   `default:"" placeholder:"NAME" help:"The outcome to compare, such as reward; empty disables the check."`
 	LowerIsBetter bool     `help:"A lower outcome is better."`
 	Margin        float64  `default:"0" help:"Allowed shortfall of the candidate's mean outcome, in its units; with 0 the candidate must be better."`
-	OutcomeMin    *float64 `placeholder:"NUMBER" help:"The least possible outcome. Without bounds: the range of the first 30 outcomes, plus its width on each side unless it is 0 to 1; more outcomes beyond it widen it."`
+	OutcomeMin    *float64 `placeholder:"NUMBER" help:"The least possible outcome. By default, Weft learns the range from the outcomes."`
 	OutcomeMax    *float64 `placeholder:"NUMBER" help:"The greatest possible outcome."`
 	Alpha         float64  `default:"0.05" help:"Largest probability of a wrong promotion, and of a wrong rollback."`
 }

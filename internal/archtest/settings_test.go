@@ -20,10 +20,13 @@ import (
 const settingsPage = "docs/reference/settings.md"
 
 var (
-	update    = flag.Bool("update", false, "rewrite "+settingsPage)
-	fieldWord = regexp.MustCompile(`\b[A-Z][A-Za-z0-9]*\b`)
-	subject   = regexp.MustCompile(`^[A-Z]\w*(?:(?:, [A-Z]\w*)* and [A-Z]\w*)? (?:is |are )?`)
-	otherPage = regexp.MustCompile(`\(docs/([a-z-]+/([a-z-]+)\.md)\)`)
+	update       = flag.Bool("update", false, "rewrite "+settingsPage)
+	fieldWord    = regexp.MustCompile(`\b[A-Z][A-Za-z0-9]*\b`)
+	subject      = regexp.MustCompile(`^[A-Z]\w*(?:(?:, [A-Z]\w*)* and [A-Z]\w*)?(?: \(([^()]+)\))? (?:is |are )?`)
+	otherPage    = regexp.MustCompile(`\(docs/([a-z-]+/([a-z-]+)\.md)\)`)
+	defaultValue = regexp.MustCompile(`default (\{.*\}|\S+)$`)
+	// codeWord is a key, a file or a command in a comment, after a space.
+	codeWord = regexp.MustCompile(`(^|\s)(weft (?:seal|setup|sim --replay)|[a-z]+(?:[._][a-z]+)+)([ ,;.:)]|$)`)
 )
 
 // structs are the types of one package that have fields with settings.
@@ -94,7 +97,9 @@ func (s structs) inner(of ast.Expr) string {
 
 // write writes the settings of a type as a list, by groups. Settings that have one comment together stand in one item.
 // Those of its fields follow in sections of their own, or below the item where sections is false.
-func (s structs) write(page *strings.Builder, name, indent string, sections bool) {
+//
+// Each has an anchor of its place and key, such as model.batching.mode.
+func (s structs) write(page *strings.Builder, name, place, indent string, sections bool) {
 	list := s.settings(name)
 	keys := map[string]string{}
 	var groups []string
@@ -112,28 +117,40 @@ func (s structs) write(page *strings.Builder, name, indent string, sections bool
 			if one.group != group || one.text == "" {
 				continue
 			}
-			fmt.Fprintf(page, "%s- `%s`", indent, one.key)
+			fmt.Fprintf(page, "%s- <a id=%q></a>`%s`", indent, place+one.key, one.key)
 			for _, more := range list[i+1:] {
 				if more.text != "" {
 					break
 				}
 				fmt.Fprintf(page, ", `%s`", more.key)
 			}
-			if one.def != "" {
-				fmt.Fprintf(page, " (default `%s`)", one.def)
+			if values := valuesOf(one); values != "" {
+				fmt.Fprintf(page, " (%s)", values)
 			}
 			fmt.Fprintf(page, ": %s\n", forReaders(one, keys))
 			if one.of != "" && !sections {
-				s.write(page, one.of, indent+"  ", false)
+				s.write(page, one.of, place+one.key+".", indent+"  ", false)
 			}
 		}
 	}
 	for _, one := range list {
 		if one.of != "" && sections {
 			fmt.Fprintf(page, "\n### `%s`\n\n", one.key)
-			s.write(page, one.of, "", false)
+			s.write(page, one.of, place+one.key+".", "", false)
 		}
 	}
+}
+
+// valuesOf is the values that a setting may have, as its comment says behind the name, and its default.
+func valuesOf(one setting) string {
+	var values []string
+	if strings.HasPrefix(one.text, one.goName) {
+		values = append(values, defaultValue.ReplaceAllString(subject.FindStringSubmatch(one.text)[1], "default `$1`"))
+	}
+	if one.def != "" {
+		values = append(values, "default `"+one.def+"`")
+	}
+	return strings.Join(slices.DeleteFunc(values, func(value string) bool { return value == "" }), "; ")
 }
 
 // forReaders is a comment without names of Go: it does not begin with those of the fields, and calls others by their
@@ -145,6 +162,7 @@ func forReaders(one setting, keys map[string]string) string {
 		text = strings.ToUpper(text[:1]) + text[1:]
 	}
 	text = otherPage.ReplaceAllString(text, "([$2](../$1))")
+	text = codeWord.ReplaceAllString(text, "$1`$2`$3")
 	return fieldWord.ReplaceAllStringFunc(text, func(word string) string {
 		if key := keys[word]; key != "" && (word != "HTTP" && word != "ONNX") {
 			return "`" + key + "`"
@@ -158,17 +176,17 @@ func settingsText(t *tree) string {
 	var page strings.Builder
 	page.WriteString(`# Settings
 
-Every setting of the server, a model and a pipeline. Set ` + "`devices`" + ` by the flag ` + "`--devices cpu,cuda`" + `, or in a [settings
-file](configuration.md#server-settings) by ` + "`devices: [cpu, cuda]`" + `.
+Every setting, with its values and default in parentheses. Set a list by a flag as in ` + "`--devices cpu,cuda`" + `, in a
+[file](configuration.md#server-settings) as in ` + "`devices: [cpu, cuda]`" + `; [an example](configuration.md#modelyaml) of a model.
 
-## The server: flags of weft serve, keys of --config
+## The server: flags of ` + "`weft serve`, keys of `--config`" + `
 `)
-	structsOf(t, "internal/config").write(&page, "Server", "", true)
+	structsOf(t, "internal/config").write(&page, "Server", "", "", true)
 	models := structsOf(t, "runtime/modelrepo")
 	page.WriteString("\n## A model: model.yaml\n\n")
-	models.write(&page, "Manifest", "", true)
+	models.write(&page, "Manifest", "model.", "", true)
 	page.WriteString("\n## A pipeline: pipeline.yaml\n\n")
-	models.write(&page, "Pipeline", "", false)
+	models.write(&page, "Pipeline", "pipeline.", "", false)
 	return page.String()
 }
 

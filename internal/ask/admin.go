@@ -114,8 +114,7 @@ type Load struct {
 // Help says what else there is to know.
 func (*Load) Help() string {
 	return "The command returns when the version is ready, or prints why it is not. The version stays loaded until " +
-		"`weft unload` or a change of versions.policy; without a state directory also until a restart. An interrupted " +
-		"command does not stop the load."
+		"`weft unload` or a change of versions.policy; without a state directory also until a restart."
 }
 
 // Run loads the version.

@@ -22,10 +22,10 @@ import (
 
 // Explain are the flags of `weft explain`.
 type Explain struct {
-	Request string          `arg:"" optional:"" help:"A request id, an episode (for its latest request), or the server's number, such as '#1234'."`
-	Model   string          `placeholder:"NAME" help:"List only requests of this model."`
-	Limit   uint32          `default:"20" help:"List at most this many requests, newest first; 0 means 100."`
-	JSON    bool            `name:"json" help:"Print it as JSON."`
+	Request string          `arg:"" optional:"" help:"A request id, an episode (its latest request), or a number such as '#1234'."`
+	Model   string          `placeholder:"NAME" help:"Only requests of this model."`
+	Limit   uint32          `default:"20" help:"Most requests to list, newest first; 0: 100."`
+	JSON    bool            `name:"json" help:"Print JSON."`
 	Timeout config.Duration `default:"10s" help:"How long to wait for an answer."`
 
 	Server

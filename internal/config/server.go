@@ -35,7 +35,7 @@ type Server struct {
 	// TLSClientCA is a PEM file of the CAs that sign callers' certificates. TLSClientAuth says whether callers must show
 	// one.
 	TLSClientCA string `yaml:"tls-client-ca,omitempty" name:"tls-client-ca" placeholder:"FILE" group:"TLS and access:" help:"PEM CAs of callers' certificates."`
-	// TLSClientAuth is whether callers must show a certificate: require or optional. With require, the HTTP address
+	// TLSClientAuth (require or optional) is whether callers must show a certificate. With require, the HTTP address
 	// still answers /healthz and /readyz without a certificate, so that probes work; with an access file, that file
 	// decides on the HTTP address.
 	TLSClientAuth ClientAuth `yaml:"tls-client-auth" name:"tls-client-auth" default:"require" enum:"require,optional" group:"TLS and access:" help:"require or optional."`
@@ -59,23 +59,21 @@ type Server struct {
 	// to 999; without N, as many as GOMAXPROCS says, by default one for each CPU that the server may use. Too few leave
 	// CPUs idle. More than there are CPUs slow each batch and delay gRPC.
 	Devices []string `yaml:"devices,flow" name:"devices" default:"cpu" group:"Execution:" help:"cpu, cpu:N (N batches at a time), cuda, cuda:N."`
-	// Isolation is where models run. With device, each device has a process, so a model that crashes or hangs does not
-	// end the server. With model, each version has a process on each device. With none, and on systems other than Linux,
-	// models run in the server, as synthetic models do.
+	// Isolation (device, model or none) is where models run. With device, each device has a process, so a model that
+	// crashes or hangs does not end the server. With model, each version has a process on each device. With none, and on
+	// systems other than Linux, models run in the server, as synthetic models do.
 	Isolation Isolation `yaml:"isolation" name:"isolation" default:"device" enum:"device,model,none" group:"Execution:" help:"A process for each device or model, or none."`
-	// Sandbox is whether those processes are confined, without network and without access to other programs and
-	// processes: auto (as far as the kernel supports it) or off.
+	// Sandbox (auto or off) is whether those processes are confined, without network and without access to other programs
+	// and processes. With auto, they are as far as the kernel supports it.
 	Sandbox Sandbox `yaml:"sandbox" name:"sandbox" default:"auto" enum:"auto,off" group:"Execution:" help:"Confine these processes: auto or off."`
 	// WorkerMemory bounds the memory of each process that runs models, not counting batches and shared files. With auto
 	// it is three quarters of the memory of the machine or of the control group; 0 disables the bound. A run that needs
-	// more ends its process, and Weft runs each of its requests once more, alone. Too low refuses models and requests
-	// that would fit. Too high lets the system kill processes when memory runs out.
+	// more ends its process, and Weft runs each of its requests once more, alone.
 	WorkerMemory Bound `yaml:"worker-memory" name:"worker-memory" default:"auto" group:"Limits:" help:"Memory of each model process; 0: no bound."`
-	// RunTimeout is the longest time for one run of a model. Once the cost is known, a batch gets less: 20 times the
-	// expected cost of a full batch, or twice the longest run so far if that is longer, at least 2 s. With 0 only that
-	// bound is left. By default Weft stops a run that takes longer, if necessary by ending its process, and runs each of
-	// its requests once more, alone, for up to the whole time. Too low stops the first runs of large models. Too high
-	// lets a hanging run occupy its device for that long.
+	// RunTimeout is the hard limit of one run of a model. Once the cost is known, a batch gets less: the largest of 20
+	// times the expected cost of a full batch, twice the longest run so far, and 2 s. With 0 only that bound is left. By
+	// default Weft stops a run that takes longer, if necessary by ending its process, and runs each of its requests once
+	// more, alone. Too low stops the first runs of large models.
 	RunTimeout Duration `yaml:"run-timeout" name:"run-timeout" default:"30s" group:"Execution:" help:"Longest run of a model; 0: by its cost only."`
 	// RequireDigests refuses versions that have no SHA256SUMS file (weft seal writes it). By default Weft verifies a
 	// version's files only where that file exists.
@@ -83,36 +81,33 @@ type Server struct {
 	// GPUTelemetry is whether the server reads the state of GPUs, so that cost estimates include clocks, other processes
 	// and memory: auto (where the driver reports it) or off.
 	GPUTelemetry GPUTelemetry `yaml:"gpu-telemetry" name:"gpu-telemetry" default:"auto" enum:"auto,off" group:"Execution:" help:"Read the state of GPUs: auto or off."`
-	// DrainTimeout is how long a stopping server waits for accepted requests to finish; 0 ends them at once. Too low
-	// breaks off accepted work. Too high delays a restart when something hangs.
+	// DrainTimeout is how long a stopping server waits for accepted requests to finish; 0 ends them at once. Too high
+	// delays a restart when something hangs.
 	DrainTimeout Duration `yaml:"drain-timeout" name:"drain-timeout" default:"30s" group:"Limits:" help:"Time for accepted requests at a stop."`
 	// LameDuck is how long a stopping server answers as before while its health checks already say that it does not
 	// serve. It is part of DrainTimeout. With auto it is 5 s, at most half of DrainTimeout, and 0 when the log goes to a
-	// terminal. Too low fails requests of callers and balancers that have not noticed the stop. Too high delays
-	// restarts.
+	// terminal. Too low fails requests of callers and balancers that have not noticed the stop.
 	LameDuck Period `yaml:"lame-duck" name:"lame-duck" default:"auto" group:"Limits:" help:"Time of answers at a stop after health says no."`
-	// LoadBudget is the waiting device time that load reports count as a fully busy device, 1ms to 10s. With auto it is
-	// the duration of the largest full batch that runs, between 20 and 200 ms. Too low makes balancers avoid servers
-	// with short bursts. Too high makes them notice a queue late.
+	// LoadBudget (1ms to 10s) is the waiting device time that load reports count as a fully busy device. With auto it is
+	// the duration of the largest full batch that runs, between 20 and 200 ms. Too low makes balancers avoid servers with
+	// short bursts. Too high makes them notice a queue late.
 	LoadBudget Period `yaml:"load-budget" name:"load-budget" default:"auto" group:"Limits:" help:"Waiting device time that counts as full load."`
-	// MaxQueuedBytes bounds the input bytes of all waiting requests together. Requests beyond it are refused. Too low
-	// refuses bursts that would fit. Too high lets the system kill the process when memory runs out.
+	// MaxQueuedBytes bounds the input bytes of all waiting requests together. Requests beyond it are refused. Too high
+	// lets the system kill the process when memory runs out.
 	MaxQueuedBytes Size `yaml:"max-queued-bytes" name:"max-queued-bytes" default:"1GiB" group:"Limits:" help:"Inputs of all waiting requests."`
-	// MaxMessageBytes bounds one message in either direction, at least 1KiB. Too low refuses large inputs. Too high lets
-	// one client take that much memory for each call.
+	// MaxMessageBytes (at least 1KiB) bounds one message in either direction. Each call of a client may take that much
+	// memory.
 	MaxMessageBytes Size `yaml:"max-message-bytes" name:"max-message-bytes" default:"16MiB" group:"Limits:" help:"Largest message, in either direction."`
-	// MaxHeldBytes bounds the memory held for all connections together, at least 16MiB: requests being received, answers
+	// MaxHeldBytes (at least 16MiB) bounds the memory held for all connections together: requests being received, answers
 	// not yet read by callers, 56 KiB for each connection and 24 KiB for each open call. Connections that hold much of it
 	// get no new calls; beyond it, and beyond half of the process's file descriptors, Weft closes the worst connection.
-	// Too low closes connections with many calls. Too high lets strangers take that much memory.
 	MaxHeldBytes Size `yaml:"max-held-bytes" name:"max-held-bytes" default:"256MiB" group:"Limits:" help:"Memory held for all connections."`
 	// StateMemory bounds the bytes of the states of all episodes, which models with state keep between requests. Beyond
-	// it no new episode can begin, and no state can grow. Too low refuses episodes that would fit. Too high lets the
-	// system kill the process when memory runs out.
+	// it no new episode can begin, and no state can grow.
 	StateMemory Size `yaml:"state-memory" name:"state-memory" default:"1GiB" group:"Limits:" help:"States of all episodes."`
-	// MaxConnectionAge is the age at which a gRPC connection is asked to close, give or take a tenth, so that its caller
-	// reconnects with newer certificates or to another server. Open calls continue. At least 1m; 0 disables it. Too low
-	// makes callers reconnect constantly. Too high keeps callers whose certificates are no longer valid.
+	// MaxConnectionAge (at least 1m, or 0) is the age at which a gRPC connection is asked to close, give or take a tenth,
+	// so that its caller reconnects with newer certificates or to another server. Open calls continue. 0 disables it,
+	// which keeps callers whose certificates are no longer valid.
 	MaxConnectionAge Duration `yaml:"max-connection-age" name:"max-connection-age" default:"24h" group:"Limits:" help:"Age at which connections close; 0: never."`
 	// MaxConcurrentRequests bounds the predictions inside the server. With 0 only the queues bound them.
 	MaxConcurrentRequests int `yaml:"max-concurrent-requests" name:"max-concurrent-requests" default:"0" group:"Limits:" help:"Requests inside the server; 0: no bound."`
@@ -123,10 +118,9 @@ type Server struct {
 	// for tensors. A caller who may register a region can make the server read and write files in /dev/shm as its own
 	// user.
 	SharedMemory bool `yaml:"shared-memory" name:"shared-memory" group:"Compatibility:" help:"Allow shared memory in Open Inference."`
-	// WatchInterval is how often the server scans repositories, besides reacting to file system notifications; at least
-	// 100ms. With 0 it scans only at the start, on SIGHUP, for uploads and loads by hand, and when a model file that the
-	// command line names changes. Too low reads the disk without need. Too high delays changes on file systems without
-	// notifications.
+	// WatchInterval (at least 100ms, or 0) is how often the server scans repositories, besides reacting to file system
+	// notifications. With 0 it scans only at the start, on SIGHUP, for uploads and loads by hand, and when a model file
+	// that the command line names changes. Too high delays changes on file systems without notifications.
 	WatchInterval Duration `yaml:"watch-interval" name:"watch-interval" default:"5s" group:"Models:" help:"Time between scans; 0: only on SIGHUP."`
 	// ModelConfigFile is a model config file of TensorFlow Serving. The server serves its models besides those of the
 	// repositories, and follows its changes.
@@ -140,35 +134,33 @@ type Server struct {
 	Roster string `yaml:"roster,omitempty" name:"roster" default:"" placeholder:"FILE|ENV" group:"Models:" help:"Replicas, by a YAML file or a variable."`
 	// Self is this server's name on the roster. The default is the host name, which in Kubernetes is the pod's name.
 	Self string `yaml:"self,omitempty" name:"self" default:"" placeholder:"NAME" group:"Models:" help:"Name on the roster; default: host name."`
-	// Copies is the number of replicas of the roster that have each model, 1 to 1000; copies in model.yaml overrides it.
+	// Copies (1 to 1000) is the number of replicas of the roster that have each model; copies in model.yaml overrides it.
 	// Too low leaves a model without a server when one stops. Each copy takes the model's memory.
 	Copies int `yaml:"copies" name:"copies" default:"2" group:"Models:" help:"Replicas of the roster that have each model."`
 	// Cache is a directory for copies of repositories in buckets and registries. With auto it is weft in the user's
 	// cache directory. Once it is filled, a server can start from it without a network.
 	Cache string `yaml:"cache" name:"cache" default:"auto" placeholder:"DIR" group:"Models:" help:"Directory for copies of remote repositories."`
-	// ModelMemory bounds the estimated memory of all loaded models; 0 disables the bound. A version beyond it is
-	// refused, with the figures. Too low refuses versions that would fit. Too high lets the system kill the process when
-	// memory runs out.
+	// ModelMemory bounds the estimated memory of all loaded models; 0 disables the bound. A version beyond it is refused,
+	// with the figures.
 	ModelMemory Size `yaml:"model-memory" name:"model-memory" default:"0" group:"Limits:" help:"Memory of loaded models; 0: no bound."`
-	// MaxUploadBytes bounds the total size of the files of one uploaded version; 0 refuses uploads. Too low refuses
-	// large models. Too high lets callers who may operate a model fill the disk.
+	// MaxUploadBytes bounds the total size of the files of one uploaded version; 0 refuses uploads. Too high lets callers
+	// who may operate a model fill the disk.
 	MaxUploadBytes Size `yaml:"max-upload-bytes" name:"max-upload-bytes" default:"2GiB" group:"Limits:" help:"Size of an uploaded version; 0: no uploads."`
-	// MaxEpisodes is the number of running episodes whose version the server remembers, at least 1. Beyond it the server
+	// MaxEpisodes (at least 1) is the number of running episodes whose version the server remembers. Beyond it the server
 	// forgets ended episodes and then those without a request for longest; the next request of a forgotten episode is
 	// assigned again by its id. Each takes about 300 bytes.
 	MaxEpisodes int `yaml:"max-episodes" name:"max-episodes" default:"100000" group:"Models:" help:"Running episodes that keep their version."`
-	// EpisodeTTL is the time without a request after which the server forgets the version of an episode, at least 1s.
+	// EpisodeTTL (at least 1s) is the time without a request after which the server forgets the version of an episode.
 	EpisodeTTL Duration `yaml:"episode-ttl" name:"episode-ttl" default:"10m" group:"Models:" help:"An episode ends after this long without a request."`
 	// Record is a directory for recordings of requests and answers. Empty disables recording.
 	Record string `yaml:"record,omitempty" name:"record" default:"" placeholder:"DIR" group:"Recordings and logs:" help:"Record requests and answers in this folder."`
-	// RecordSample is the fraction of episodes, and of requests without an episode, that is recorded; above 0, at most
-	// 1.
+	// RecordSample (above 0, at most 1) is the fraction of episodes, and of requests without an episode, that is
+	// recorded.
 	RecordSample float64 `yaml:"record-sample" name:"record-sample" default:"1" group:"Recordings and logs:" help:"Part of the episodes that is recorded."`
-	// RecordInputs is what recordings hold of the inputs: full, hash or none. Only full recordings can be replayed.
+	// RecordInputs (full, hash or none) is what recordings hold of the inputs. Only full recordings can be replayed.
 	RecordInputs RecordInputs `yaml:"record-inputs" name:"record-inputs" default:"full" enum:"full,hash,none" group:"Recordings and logs:" help:"full, hash or none."`
-	// RecordLimit bounds the size of all recordings in the directory, including those of earlier runs; at least 64MiB,
-	// or 0 for no bound. The oldest are deleted first. Too low keeps recordings for a short time only. Too high fills
-	// the disk.
+	// RecordLimit (at least 64MiB, or 0) bounds the size of all recordings in the directory, including those of earlier
+	// runs; 0 is no bound. The oldest are deleted first.
 	RecordLimit Size `yaml:"record-limit" name:"record-limit" default:"10GiB" group:"Recordings and logs:" help:"Size of the folder; the oldest go; 0: no limit."`
 	// StateDir is a directory for decisions made at run time: traffic, rollouts, labels, versions loaded or unloaded by
 	// hand, and findings about batching. With auto it is .weft-state in the first repository, or beside
@@ -188,9 +180,9 @@ type Server struct {
 	// disk keeps up. It grows by a few hundred bytes for each request, and contains identities of callers, request
 	// shapes and the values of inputs without a batch dimension.
 	SchedTrace string `yaml:"sched-trace,omitempty" name:"sched-trace" default:"" placeholder:"FILE" group:"Recordings and logs:" help:"Record a trace for weft sim --replay."`
-	// LogLevel is the least severe level that is logged: debug, info, warn or error.
+	// LogLevel (debug, info, warn or error) is the least severe level that is logged.
 	LogLevel LogLevel `yaml:"log-level" name:"log-level" default:"info" enum:"debug,info,warn,error" group:"Recordings and logs:" help:"debug, info, warn or error."`
-	// LogFormat is the format of the log: text for people, json for machines.
+	// LogFormat (text or json) is the format of the log: text for people, json for machines.
 	LogFormat LogFormat `yaml:"log-format" name:"log-format" default:"text" enum:"text,json" group:"Recordings and logs:" help:"text or json."`
 }
 

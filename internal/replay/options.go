@@ -12,7 +12,7 @@ import (
 
 // Options choose the requests to replay, the version that gets them, and the limits of the gate.
 type Options struct {
-	Files   []string `arg:"" name:"file" help:"Files or directories that weft serve --record wrote." type:"path"`
+	Files   []string `arg:"" name:"file" help:"Files or directories that \"weft serve --record\" wrote." type:"path"`
 	Target  string   `required:"" help:"The server, or unix:/PATH." placeholder:"HOST:PORT"`
 	Model   string   `help:"Replay requests of this model; default: the first request's." placeholder:"NAME"`
 	Version int64    `help:"Ask this version; default: as each recorded request asked." xor:"choice" placeholder:"N"`

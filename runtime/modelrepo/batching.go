@@ -9,49 +9,49 @@ import (
 
 // Batching says how requests share executions.
 type Batching struct {
-	// Mode is whether requests share executions: auto (the default: if the rows are shown to be independent when the
-	// model is loaded), on or off.
+	// Mode (auto, on or off; default auto) is whether requests share executions. With auto they do if the rows are shown
+	// to be independent when the model is loaded.
 	Mode BatchMode `yaml:"mode" enum:"auto,on,off"`
-	// MaxBatchSize is the largest number of rows that share one execution, up to 65536. With 0, the default, it is the
-	// largest of AllowedBatchSizes; without these it is 64, or what Weft measures at load, if 64 rows take a millisecond
-	// or more: up to 256 where larger batches make a row cheaper, fewer where they make it more expensive. Too low wastes
-	// the device. Too high makes single executions long, so that urgent requests wait behind them.
+	// MaxBatchSize (0 to 65536; default 0) is the largest number of rows that share one execution. 0 means the largest of
+	// AllowedBatchSizes. Without these it is 64 or, if 64 rows take 1 ms or more, the size that Weft measures at load: up
+	// to 256 where larger batches make a row cheaper, fewer where they make it more expensive. Too low wastes the device.
+	// Too high makes urgent requests wait behind long executions.
 	MaxBatchSize int `yaml:"max_batch_size"`
-	// MaxBatchCost is the longest device time that one execution of several rows is planned to take, 100us to 1m, default
-	// 100ms. Too low wastes the device. Too high lets one execution delay every other model by that much.
+	// MaxBatchCost (100us to 1m; default 100ms) is the longest device time that one execution of several rows is planned
+	// to take. Too low wastes the device. Too high lets one execution delay every other model by that much.
 	MaxBatchCost config.Duration `yaml:"max_batch_cost"`
-	// BatchTimeout holds a partial batch for this long to collect more rows, even while the device is idle, up to 1m. It
-	// ends early when a deadline, or a latency target that a request or target_latency sets, would be missed. With 0, the
-	// default, an idle device starts waiting requests at once. Higher values add that latency whenever traffic is low.
+	// BatchTimeout (0 to 1m; default 0) holds a partial batch for this long to collect more rows, even while the device
+	// is idle. It ends early when a deadline, or a latency target that a request or target_latency sets, would be missed.
+	// With 0 an idle device starts waiting requests at once. Higher values add that latency whenever traffic is low.
 	BatchTimeout config.Duration `yaml:"batch_timeout"`
-	// MaxQueue is the largest number of requests that wait for one version on one device, 0 to 1000000; sheddable
-	// requests count separately. 0, the default, means 1000, plus requests whose own deadlines can still be met. Too low
+	// MaxQueue (0 to 1000000; default 0) is the largest number of requests that wait for one version on one device;
+	// sheddable requests count separately. 0 means 1000, plus requests whose own deadlines can still be met. Too low
 	// refuses bursts. Too high makes requests without a deadline wait long.
 	MaxQueue int `yaml:"max_queue"`
-	// OnFull is what happens to a request for which MaxQueue leaves no room: refuse (the default) answers
-	// RESOURCE_EXHAUSTED at once; wait holds the call until there is room or its deadline passes, except for sheddable
-	// requests.
+	// OnFull (refuse or wait; default refuse) is what happens to a request for which MaxQueue leaves no room: refuse
+	// answers RESOURCE_EXHAUSTED at once; wait holds the call until there is room or its deadline passes, except for
+	// sheddable requests.
 	OnFull OnFull `yaml:"on_full" enum:"refuse,wait"`
-	// MaxRequestRows is the largest number of rows in one request to a batched version, 1 to 1048576, default 4096. More
+	// MaxRequestRows (1 to 1048576; default 4096) is the largest number of rows in one request to a batched version. More
 	// rows are an invalid argument. A request with more than MaxBatchSize rows is split over several executions. Too high
 	// lets one request occupy the device for long.
 	MaxRequestRows int `yaml:"max_request_rows"`
-	// AllowedBatchSizes are the only batch sizes, ascending; the last equals MaxBatchSize. Empty, the default, allows
-	// any size. Few sizes suit engines that prepare for each size, and cost the time of padding rows. Weft pads a batch
-	// to the next size, or leaves rows for a later batch, whichever costs less device time per row.
+	// AllowedBatchSizes (default empty: any size) are the only batch sizes, ascending; the last equals MaxBatchSize. Few
+	// sizes suit engines that prepare for each size, and cost the time of padding rows. Weft pads a batch to the next
+	// size, or leaves rows for a later batch, whichever costs less device time per row.
 	AllowedBatchSizes []int `yaml:"allowed_batch_sizes,flow"`
-	// Audit is the fraction, 0 to 0.5, default 0.01, of the device time of batched requests that Weft spends on running
-	// some of their rows again alone, on an idle device, to compare the answers; at first it is up to ten times as much. A
-	// version whose answers differ is no longer batched; with mode on this is only logged. Too low finds wrong answers
+	// Audit (0 to 0.5; default 0.01) is the fraction of the device time of batched requests that Weft spends on running
+	// some of their rows again alone, on an idle device, to compare the answers; at first it is up to ten times as much.
+	// A version whose answers differ is no longer batched; with mode on this is only logged. Too low finds wrong answers
 	// late. 0 disables audits.
 	Audit float64 `yaml:"audit"`
 	// BatchDim is the dimension along which a tensor's rows are joined, where it is not dimension 0.
 	BatchDim BatchDim `yaml:"batch_dim"`
 	// Unbatched names inputs that have no batch dimension. Requests share an execution only if these inputs are equal.
 	Unbatched []string `yaml:"unbatched,flow"`
-	// Tolerance is how far a row's answer in a batch may be from its answer alone, relative to the largest value, up to
-	// 1. 0, the default, means 1e-5, for fp16 2e-3, for bf16 1.6e-2. Too low denies batching because of rounding. Too
-	// high hides the influence of rows on each other.
+	// Tolerance (0 to 1; default 0) is how far a row's answer in a batch may be from its answer alone, relative to the
+	// largest value. 0 means 1e-5, for fp16 2e-3, for bf16 1.6e-2. Too low denies batching because of rounding. Too high
+	// hides the influence of rows on each other.
 	Tolerance float64 `yaml:"tolerance"`
 	// VariableDims names inputs whose length differs between requests, and the lengths to which Weft pads them so that
 	// these requests share executions. Without it only requests of equal length do.

@@ -18,33 +18,32 @@ type Manifest struct {
 	Synth *Synth `yaml:"synth,omitempty"`
 	// ONNX says how ONNX Runtime runs the model. It is an error in a synthetic model.
 	ONNX ONNX `yaml:"onnx"`
-	// Isolation is the process that the model runs in: server (as the server's isolation says) or model (a process for
-	// each version on each device). A process takes about 30 MB, and on a GPU a CUDA context; when it dies, no other
-	// model waits. It is ignored, with a note, where models run in the server's process.
+	// Isolation (server or model; default server) is the process that the model runs in: server as the server's isolation
+	// says, model a process for each version on each device. A process takes about 30 MB, and on a GPU a CUDA context;
+	// when it dies, no other model waits. It is ignored, with a note, where models run in the server's process.
 	Isolation Isolation `yaml:"isolation" enum:"server,model"`
-	// Replicas is the number of devices on which each version is loaded, so that they share its requests: 1, the default,
-	// to 64, or auto, which follows the load. A version never has more replicas than devices that can run it. Each
-	// replica takes the version's memory on its device.
+	// Replicas (1 to 64, or auto; default 1) is the number of devices on which each version is loaded, so that they share
+	// its requests; auto follows the load. A version never has more replicas than devices that can run it. Each replica
+	// takes the version's memory on its device.
 	Replicas Replicas `yaml:"replicas"`
-	// Copies is the number of replicas of the roster that have the model, up to 1000; the default is the server's
-	// setting copies. Raise it for a model that needs more capacity than that many servers have. It has no effect
-	// without a roster.
+	// Copies (up to 1000; default: the server's copies) is the number of replicas of the roster that have the model.
+	// Raise it for a model that needs more capacity than that many servers have. It has no effect without a roster.
 	Copies int `yaml:"copies,omitempty"`
-	// Weight is the model's share of a contended device relative to the other flows, 0.001 to 1000, default 1. Twice the
+	// Weight (0.001 to 1000; default 1) is the model's share of a contended device relative to the other flows. Twice the
 	// weight is twice the device time. It has no effect on an idle device.
 	Weight float64 `yaml:"weight"`
-	// Fairness is the owner of a share: version (each version, the default), model (the model with all its versions) or
-	// identity (each calling identity, across all models of the device that say so). With identity, Weight applies to
-	// requests without a known identity, and batching.max_queue applies per identity.
+	// Fairness (version, model or identity; default version) is the owner of a share: each version, the model with all
+	// its versions, or each calling identity, across all models of the device that say so. With identity, Weight applies
+	// to requests without a known identity, and batching.max_queue applies per identity.
 	Fairness Fairness `yaml:"fairness" enum:"version,model,identity"`
-	// TargetLatency is the latency target of requests that bring none. It orders requests and ends batching.batch_timeout
-	// early; it refuses nothing. 0, the default, means five times the measured cost of a full batch, within 20 ms and 1
-	// s, and does not end batching.batch_timeout. Too low makes other models wait and batches small. Too high makes this
-	// model wait for others.
+	// TargetLatency (default 0) is the latency target of requests that bring none. It orders requests and ends
+	// batching.batch_timeout early; it refuses nothing. 0 means five times the measured cost of a full batch, within 20
+	// ms and 1 s, and does not end batching.batch_timeout. Too low makes other models wait and batches small. Too high
+	// makes this model wait for others.
 	TargetLatency config.Duration `yaml:"target_latency"`
-	// MaxLatency is the deadline of requests that bring none, default 10s. Requests that cannot meet it are refused or
-	// dropped. 0 disables it, so that such requests wait without end. Too low refuses useful requests. Too high computes
-	// answers for callers that have left.
+	// MaxLatency (default 10s) is the deadline of requests that bring none. Requests that cannot meet it are refused or
+	// dropped. 0 disables it, so that such requests wait without end. Too high computes answers for callers that have
+	// left.
 	MaxLatency config.Duration `yaml:"max_latency"`
 	// Batching says how requests share executions.
 	Batching Batching `yaml:"batching"`

@@ -11,31 +11,34 @@ import (
 
 // ONNX says how ONNX Runtime runs a model.
 type ONNX struct {
-	// Providers are the execution providers in the order in which they are tried, default [cpu]. With [cuda, cpu], a
-	// server without CUDA whose devices include cpu runs the model there and logs a warning. tensorrt leaves nodes that
-	// it does not support to CUDA. openvino and coreml choose their device themselves and are scheduled as the CPU.
+	// Providers (cpu, cuda, tensorrt, openvino, coreml; default [cpu]) are the execution providers in the order in which
+	// they are tried. With [cuda, cpu], a server without CUDA whose devices include cpu runs the model there and logs a
+	// warning. tensorrt leaves nodes that it does not support to CUDA. openvino and coreml choose their device themselves
+	// and are scheduled as the CPU.
 	Providers []Provider `yaml:"providers,flow" enum:"cpu,cuda,tensorrt,openvino,coreml"`
-	// IntraOpThreads is the number of CPU threads of one execution, 1 to 256, default 1, or auto: one for each 32 MiB of
-	// weights, at most as many as the CPU runs batches (cpu:N). More threads shorten a large model's execution, take CPUs
-	// from other models, and make costs harder to predict.
+	// IntraOpThreads (1 to 256, or auto; default 1) is the number of CPU threads of one execution. With auto it is one
+	// for each 32 MiB of weights, at most as many as the CPU runs batches (cpu:N). More threads shorten a large model's
+	// execution, take CPUs from other models, and make costs harder to predict.
 	IntraOpThreads Threads `yaml:"intra_op_threads"`
 	// Device is the CUDA device that the model runs on, such as cuda:1; the server's devices must include it. By default
 	// the server chooses.
 	Device string `yaml:"device,omitempty"`
-	// DeviceMemoryLimit bounds the CUDA device memory that the model takes for weights, activations and work space, at
-	// least 1MiB; 0, the default, disables the bound. The memory of CUDA and its libraries is not included, and tensorrt
-	// ignores it. Too low fails batches that would fit. Too high lets the model take memory that others need.
+	// DeviceMemoryLimit (at least 1MiB, or 0; default 0) bounds the CUDA device memory that the model takes for weights,
+	// activations and work space; 0 disables the bound. The memory of CUDA and its libraries is not included, and
+	// tensorrt ignores it. Too low fails batches that would fit.
 	DeviceMemoryLimit config.Size `yaml:"device_memory_limit"`
-	// ArenaExtendStrategy is how the model's memory on a CUDA device grows. same_as_requested (the default) adds the
-	// requested amount. next_power_of_two doubles each step, which calls the driver less often and wastes more memory.
+	// ArenaExtendStrategy (default same_as_requested) is how the model's memory on a CUDA device grows. same_as_requested
+	// adds the requested amount. next_power_of_two doubles each step, which calls the driver less often and wastes more
+	// memory.
 	ArenaExtendStrategy ArenaStrategy `yaml:"arena_extend_strategy" enum:"same_as_requested,next_power_of_two"`
-	// TF32 lets a CUDA device round the factors of fp32 products to 10 bits, default false. It is faster, and answers
+	// TF32 (default false) lets a CUDA device round the factors of fp32 products to 10 bits. It is faster, and answers
 	// differ in the fourth digit.
 	TF32 bool `yaml:"tf32"`
-	// ConvAlgoSearch is how a CUDA device's algorithm is chosen for each convolution. heuristic (the default) guesses at
-	// once. exhaustive tries all, which stops the device at each new shape. default always takes the same algorithm.
+	// ConvAlgoSearch (default heuristic) is how a CUDA device's algorithm is chosen for each convolution. heuristic
+	// guesses at once. exhaustive tries all, which stops the device at each new shape. default always takes the same
+	// algorithm.
 	ConvAlgoSearch ConvSearch `yaml:"conv_algo_search" enum:"heuristic,exhaustive,default"`
-	// PinBuffers and CUDAGraphs are experimental, default false. PinBuffers page-locks batch buffers for CUDA devices.
+	// PinBuffers and CUDAGraphs (default false) are experimental. PinBuffers page-locks batch buffers for CUDA devices.
 	// CUDAGraphs captures a CUDA graph for each of batching.allowed_batch_sizes, which it needs unless batching.mode is
 	// off, and replays it.
 	PinBuffers bool `yaml:"pin_buffers"`

@@ -21,12 +21,12 @@ const PipelineFile = "pipeline.yaml"
 
 // Pipeline is a version that is made of versions of other models, which are joined when it is loaded.
 type Pipeline struct {
-	// Steps are the models in the order in which they run, 1 to 64. A step may use outputs of earlier steps.
+	// Steps (1 to 64) are the models in the order in which they run. A step may use outputs of earlier steps.
 	Steps []Step `yaml:"steps"`
 	// Outputs maps each output of the pipeline to an output of a step: {action: act.action}. A step that no output needs
 	// is an error.
 	Outputs map[string]string `yaml:"outputs,flow"`
-	// Joined merges the steps into one model, default true. With false, or if a step has a condition, each step is a
+	// Joined (default true) merges the steps into one model. With false, or if a step has a condition, each step is a
 	// request to the version that the repository serves, and shares batches with other requests to it. That suits steps
 	// on different devices, or steps with very different batch sizes.
 	Joined bool `yaml:"joined"`
@@ -55,7 +55,7 @@ type Step struct {
 	// Inputs maps each input of the model to an input of the pipeline, or to an output of an earlier step,
 	// "step.output". It may leave out inputs that have a default, or that the model's state keeps.
 	Inputs map[string]string `yaml:"inputs,flow,omitempty"`
-	// Repeat is how many times the step runs, 1 to 10,000, default 1. Each run receives outputs of the previous run as
+	// Repeat (1 to 10,000; default 1) is how many times the step runs. Each run receives outputs of the previous run as
 	// Carry says.
 	Repeat int `yaml:"repeat,omitempty"`
 	// Carry names the output that an input receives from the second run on: {x: x_next}. A repeated step needs it.

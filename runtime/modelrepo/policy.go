@@ -9,10 +9,10 @@ import (
 
 // Versions selects the served versions, and names them.
 type Versions struct {
-	// Policy selects the versions that are served: all, {latest: N} or {specific: [N, ...]}. The default is {latest: 1}.
+	// Policy (default {latest: 1}) selects the versions that are served: all, {latest: N} or {specific: [N, ...]}.
 	Policy Policy `yaml:"policy" config:"replace"`
-	// Transition is which step comes first when the selection changes: availability (the default) loads new versions
-	// before it unloads old ones; resource unloads first.
+	// Transition (availability or resource; default availability) is which step comes first when the selection changes:
+	// availability loads new versions before it unloads old ones; resource unloads first.
 	Transition Transition `yaml:"transition" enum:"availability,resource"`
 	// Labels are names of versions for requests, such as stable: 3. A policy with specific versions must list them.
 	Labels map[string]int64 `yaml:"labels,omitempty,flow"`
@@ -32,7 +32,7 @@ const (
 // Policy selects versions; exactly one field is set. In files it is all, {latest: N} or {specific: [N, ...]}.
 type Policy struct {
 	All bool `yaml:"-"`
-	// Latest selects the N highest numbers, N at least 1, and the versions that labels and traffic name. Rolled-back
+	// Latest (at least 1) selects the N highest numbers, and the versions that labels and traffic name. Rolled-back
 	// versions do not count. Each version takes memory.
 	Latest int `yaml:"latest"`
 	// Specific selects exactly these numbers.

@@ -22,26 +22,26 @@ type State struct {
 	Pairs []StatePair `yaml:"pairs,flow,omitempty"`
 	// Windows are inputs that hold the latest values of another input or of an output, as a stack of frames.
 	Windows []StateWindow `yaml:"windows,flow,omitempty"`
-	// Initial gives the value of such an input in the first request of an episode, by the input's name, default 0: a
+	// Initial (default 0) gives the value of such an input in the first request of an episode, by the input's name: a
 	// number that fills it, or a .json file with one row as nested lists.
 	Initial map[string]config.Scalar `yaml:"initial,flow,omitempty"`
 	// Start names an input that the server sets, unless the request brings it: to 1 in the first request of an episode
 	// that brings no state, and to 0 in the others.
 	Start string `yaml:"start,omitempty"`
-	// End, Ready and ID name inputs that the server sets, too: End to 1 in the last request and 0 in the others, Ready
+	// End, Ready and ID name further inputs that the server sets: End to 1 in the last request and 0 in the others, Ready
 	// to 1, and ID to the episode's name, which must then fit the input's type.
 	End   string `yaml:"end,omitempty"`
 	Ready string `yaml:"ready,omitempty"`
 	ID    string `yaml:"id,omitempty"`
-	// MaxEpisodes is the largest number of episodes that a model has at a time, over all its versions, 1 to 1000000,
-	// default 10000. Too low refuses episodes. Each takes memory for its state.
+	// MaxEpisodes (1 to 1000000; default 10000) is the largest number of episodes that a model has at a time, over all
+	// its versions. Each takes memory for its state.
 	MaxEpisodes int `yaml:"max_episodes"`
-	// Idle is how long an episode lasts without a request, 1ms to 24h, default 60s. Too low loses the state of slow
-	// callers. Too high keeps the state of callers that have left.
+	// Idle (1ms to 24h; default 60s) is how long an episode lasts without a request. Too low loses the state of slow
+	// callers.
 	Idle config.Duration `yaml:"idle"`
-	// OnVersionChange is what happens to an episode when another version is to answer it. refuse (the default) answers
-	// that the episode is lost. reset begins it again. carry continues with its state; if names, types or shapes differ,
-	// the episode is lost.
+	// OnVersionChange (refuse, reset or carry; default refuse) is what happens to an episode when another version is to
+	// answer it. refuse answers that the episode is lost. reset begins it again. carry continues with its state; if
+	// names, types or shapes differ, the episode is lost.
 	OnVersionChange OnVersionChange `yaml:"on_version_change" enum:"refuse,reset,carry"`
 	// Bind can be stream: an episode then ends with the stream on which it began. By default it does not.
 	Bind StateBinding `yaml:"bind,omitempty" enum:"stream"`
@@ -67,7 +67,7 @@ type StateWindow struct {
 	// Of is an input, whose latest value is that of the present request, or an output, whose latest value is that of the
 	// previous request. By default requests bring the latest value as the input itself.
 	Of string `yaml:"of,omitempty"`
-	// Steps is the number of values, 1 to 65536.
+	// Steps (1 to 65536) is the number of values.
 	Steps int `yaml:"steps"`
 }
 

@@ -10,13 +10,13 @@ import (
 
 // Synth describes a synthetic model: an execution of n rows takes Base + n × PerRow, and the outputs are made up.
 type Synth struct {
-	// Base and PerRow are the duration of an execution independent of its rows, and the duration that each row adds; up
-	// to 1m, default 0.
+	// Base and PerRow (0 to 1m; default 0) are the duration of an execution independent of its rows, and the duration
+	// that each row adds.
 	Base   config.Duration `yaml:"base"`
 	PerRow config.Duration `yaml:"per_row"`
-	// Jitter varies each duration by up to this fraction in both directions, 0 to 1. 0, the default, disables it.
+	// Jitter (0 to 1; default 0) varies each duration by up to this fraction in both directions. 0 disables it.
 	Jitter float64 `yaml:"jitter"`
-	// Seed makes jitter and outputs reproducible, default 0.
+	// Seed (default 0) makes jitter and outputs reproducible.
 	Seed int64 `yaml:"seed"`
 	// FailOnNaN and FailEvery make executions fail: with a NaN in an input, and every Nth one. By default none fails.
 	FailOnNaN bool `yaml:"fail_on_nan"`
@@ -28,10 +28,10 @@ type Synth struct {
 
 // Tensor declares one input or output of a synthetic model.
 type Tensor struct {
-	// DType is the type of the elements, required.
+	// DType (required) is the type of the elements.
 	DType DType `yaml:"dtype"`
-	// Shape has -1 where a size varies; an output only in its batch dimension. It is required, and [] is a scalar. At
-	// most 8 dimensions and 2^28 elements per row.
+	// Shape (required) has -1 where a size varies; an output only in its batch dimension. [] is a scalar. At most 8
+	// dimensions and 2^28 elements per row.
 	Shape tensor.Shape `yaml:"shape,flow"`
 }
 

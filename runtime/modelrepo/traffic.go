@@ -19,30 +19,30 @@ type Traffic struct {
 
 // SplitEntry is one part of a split.
 type SplitEntry struct {
-	// Slot is the slot's name in answers and metrics, required, and unique in the split.
+	// Slot (required) is the slot's name in answers and metrics, unique in the split.
 	Slot string `yaml:"slot"`
-	// Version is the version that answers the slot's requests, required. Two slots may use one version.
+	// Version (required) is the version that answers the slot's requests. Two slots may use one version.
 	Version int64 `yaml:"version"`
-	// Weight is the slot's share of the episodes relative to the sum of all weights, required. A slot with weight 0 gets
+	// Weight (required) is the slot's share of the episodes relative to the sum of all weights. A slot with weight 0 gets
 	// no new episodes, unless no slot with a weight is ready.
 	Weight float64 `yaml:"weight"`
 }
 
 // ShadowEntry is a version in the shadow of the versions that answer.
 type ShadowEntry struct {
-	// Version is the version that receives the copies, required.
+	// Version (required) is the version that receives the copies.
 	Version int64 `yaml:"version"`
-	// Sample is the fraction of episodes or requests that are copied, above 0, at most 1, default 1. More shows
+	// Sample (above 0, at most 1; default 1) is the fraction of episodes or requests that are copied. More shows
 	// differences sooner and takes spare device time.
 	Sample float64 `yaml:"sample"`
-	// Per is the unit of the sample: episode (the default) or request. A version that keeps state between the requests
-	// of an episode needs whole episodes.
+	// Per (episode or request; default episode) is the unit of the sample. A version that keeps state between the
+	// requests of an episode needs whole episodes.
 	Per Per `yaml:"per" enum:"episode,request"`
-	// Tolerance is the largest difference at which two elements count as equal, relative to the output's largest
-	// magnitude; above 0, at most 1, default 0.001. Too low reports rounding as a difference. Too high hides real
+	// Tolerance (above 0, at most 1; default 0.001) is the largest difference at which two elements count as equal,
+	// relative to the output's largest magnitude. Too low reports rounding as a difference. Too high hides real
 	// differences.
 	Tolerance float64 `yaml:"tolerance"`
-	// Tolerances gives tolerances of single outputs by name, 0 to 1; 0 requires equal values. Other outputs use
+	// Tolerances (0 to 1) gives tolerances of single outputs by name; 0 requires equal values. Other outputs use
 	// Tolerance.
 	Tolerances map[string]float64 `yaml:"tolerances,omitempty"`
 }

@@ -15,10 +15,10 @@ import (
 
 // Warmup is a request that is run before a version is ready, after those with made-up inputs.
 type Warmup struct {
-	// Name names the request in errors. By default its place in the list does.
+	// Name (default: its place in the list) is the request's name in errors.
 	Name string `yaml:"name,omitempty"`
-	// BatchSize and Count are the number of rows of the request, at least 1, and how many times it runs, 1 to 1000;
-	// default 1. Many runs make loading slow.
+	// BatchSize and Count (default 1) are the number of rows of the request, at least 1, and how many times it runs, 1 to
+	// 1000. Many runs make loading slow.
 	BatchSize int `yaml:"batch_size"`
 	Count     int `yaml:"count"`
 	// Inputs are the inputs of the model, by name.
@@ -27,11 +27,11 @@ type Warmup struct {
 
 // WarmupInput is one input of a request.
 type WarmupInput struct {
-	// DType is the type of the elements. The default is the model's type.
+	// DType (default: the model's type) is the type of the elements.
 	DType DType `yaml:"dtype,omitempty"`
-	// Shape is the shape of one row without the batch dimension, or the whole shape; required.
+	// Shape (required) is the shape of one row without the batch dimension, or the whole shape.
 	Shape tensor.Shape `yaml:"shape,flow"`
-	// Data is what the elements are: random (small numbers, the default) or zero.
+	// Data (random or zero; default random) is what the elements are; random numbers are small.
 	Data WarmupData `yaml:"data,omitempty" enum:"zero,random"`
 	// File is a file in the model's directory warmup that holds the elements in place of Data: those of one row, which
 	// repeat for all rows, or those of the whole shape.
