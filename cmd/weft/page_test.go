@@ -123,7 +123,8 @@ To name the server, use ` + "`--target` for `bench` and `replay`, `--address` fo
 		fmt.Fprintf(&page, "| %s | %s |\n", strings.Replace(r.text, ": ", " | ", 1), strings.Join(uses[r], ", "))
 	}
 	for _, text := range tlsOf(commands) {
-		fmt.Fprintf(&page, "| %s | TLS: all that ask a server or change what is served |\n", strings.Replace(text, ": ", " | ", 1))
+		text = strings.Replace(text, ": ", " | ", 1)
+		fmt.Fprintf(&page, "| %s | TLS: all that ask a server or change what is served |\n", text)
 	}
 	return page.String()
 }
@@ -243,7 +244,7 @@ func place(command *kong.Node, f *kong.Flag) string {
 	case isTLS(f):
 		return tlsFlags
 	case f.Group.Key == "Rollout" && command.Name == "push":
-		return "the [flags of `weft rollout start`](#weft-rollout-start) with `--rollout`"
+		return "the [flags of `weft rollout start`](#weft-rollout-start) but its versions, with `--rollout`"
 	case strings.HasSuffix(f.Group.Key, ":") && slices.Contains(settings(), f.Name):
 		return "the [settings](settings.md)"
 	}
