@@ -7,7 +7,7 @@ import (
 
 const (
 	// every is how often scarce is called. As often threads that were started meanwhile are made to yield, too.
-	every = 100 * time.Millisecond
+	every = 250 * time.Millisecond
 	// lasting is how long threads yield after executions were seen to wait. While they yield, executions wait less, so
 	// that scarce alone would end it too soon.
 	lasting = time.Second
