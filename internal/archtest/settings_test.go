@@ -25,7 +25,9 @@ var (
 	subject      = regexp.MustCompile(`^[A-Z]\w*(?:(?:, [A-Z]\w*)* and [A-Z]\w*)?(?: \(([^()]+)\))? (?:is |are )?`)
 	otherPage    = regexp.MustCompile(`\(docs/([a-z-]+/([a-z-]+)\.md)\)`)
 	defaultValue = regexp.MustCompile(`default (\{.*\}|\S+)$`)
-	// codeWord is a key, a file or a command in a comment, after a space.
+	// withWord and autoWord are values of settings, and codeWord a key, a file or a command, in a comment after a space.
+	withWord = regexp.MustCompile(`\b(With )(auto|require|identity|none|false)\b`)
+	autoWord = regexp.MustCompile(`(, or )auto\b`)
 	codeWord = regexp.MustCompile(`(^|\s)(weft (?:seal|setup|sim --replay)|[a-z]+(?:[._][a-z]+)+)([ ,;.:)]|$)`)
 )
 
@@ -55,6 +57,7 @@ type setting struct {
 	goName, key, group, text string
 	def                      string
 	of                       string // the type of its fields, if it has some
+	enum                     string // its words, with commas
 }
 
 // settings returns the fields of a type that have a key in files. A comment of several fields is that of the first.
@@ -72,7 +75,7 @@ func (s structs) settings(name string) (list []setting) {
 		text := strings.Join(strings.Fields(field.Doc.Text()), " ")
 		list = append(list, setting{
 			goName: field.Names[0].Name, key: key, group: strings.TrimSuffix(tag.Get("group"), ":"), text: text,
-			def: tag.Get("default"), of: s.inner(field.Type),
+			def: tag.Get("default"), of: s.inner(field.Type), enum: tag.Get("enum"),
 		})
 	}
 	return list
@@ -117,7 +120,11 @@ func (s structs) write(page *strings.Builder, name, place, indent string, sectio
 			if one.group != group || one.text == "" {
 				continue
 			}
-			fmt.Fprintf(page, "%s- <a id=%q></a>`%s`", indent, place+one.key, one.key)
+			shown := "`" + one.key + "`"
+			if one.of != "" && sections {
+				shown = "[" + shown + "](#" + one.key + ")"
+			}
+			fmt.Fprintf(page, "%s- <a id=%q></a>%s", indent, place+one.key, shown)
 			for _, more := range list[i+1:] {
 				if more.text != "" {
 					break
@@ -145,7 +152,17 @@ func (s structs) write(page *strings.Builder, name, place, indent string, sectio
 func valuesOf(one setting) string {
 	var values []string
 	if strings.HasPrefix(one.text, one.goName) {
-		values = append(values, defaultValue.ReplaceAllString(subject.FindStringSubmatch(one.text)[1], "default `$1`"))
+		value := defaultValue.ReplaceAllString(subject.FindStringSubmatch(one.text)[1], "default `$1`")
+		words, def, _ := strings.Cut(value, "default ")
+		if one.enum != "" {
+			for word := range strings.SplitSeq(one.enum, ",") {
+				words = regexp.MustCompile(`\b`+word+`\b`).ReplaceAllString(words, "`"+word+"`")
+			}
+		}
+		if words = autoWord.ReplaceAllString(words, "$1`auto`"); def != "" {
+			words += "default " + def
+		}
+		values = append(values, words)
 	}
 	if one.def != "" {
 		values = append(values, "default `"+one.def+"`")
@@ -163,6 +180,7 @@ func forReaders(one setting, keys map[string]string) string {
 	}
 	text = otherPage.ReplaceAllString(text, "([$2](../$1))")
 	text = codeWord.ReplaceAllString(text, "$1`$2`$3")
+	text = withWord.ReplaceAllString(text, "$1`$2`")
 	return fieldWord.ReplaceAllStringFunc(text, func(word string) string {
 		if key := keys[word]; key != "" && (word != "HTTP" && word != "ONNX") {
 			return "`" + key + "`"
@@ -176,8 +194,10 @@ func settingsText(t *tree) string {
 	var page strings.Builder
 	page.WriteString(`# Settings
 
-Every setting, with its values and default in parentheses. Set a list by a flag as in ` + "`--devices cpu,cuda`" + `, in a
-[file](configuration.md#server-settings) as in ` + "`devices: [cpu, cuda]`" + `; [an example](configuration.md#modelyaml) of a model.
+Every setting of the [server](#the-server-flags-of-weft-serve-keys-of---config), a [model](#a-model-modelyaml)
+([example](configuration.md#modelyaml)) and a [pipeline](#a-pipeline-pipelineyaml). Parentheses hold values and default;
+without a default it is off, empty or 0. [When a change applies](configuration.md#reload). Set a list by a flag as in
+` + "`--devices cpu,cuda`, in a [file](configuration.md#server-settings) as in `devices: [cpu, cuda]`" + `.
 
 ## The server: flags of ` + "`weft serve`, keys of `--config`" + `
 `)

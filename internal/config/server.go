@@ -22,11 +22,11 @@ type Server struct {
 	// HTTP is the address of the HTTP protocols, the page, metrics and health: HOST:PORT or unix:/PATH. Empty disables
 	// it.
 	HTTP string `yaml:"http" name:"http" default:"127.0.0.1:9001" group:"Addresses:" help:"Metrics, health, JSON and the page; empty: none."`
-	// Pprof serves Go profiles (/debug/pprof/) and all metrics of the Go runtime on the HTTP address. By default every
-	// caller who reaches it can take profiles, which slows the server down and shows what it runs.
+	// Pprof serves Go profiles (/debug/pprof/) and all Go runtime metrics on the HTTP address. Without Access, everyone
+	// who reaches it can slow the server down and see what it runs.
 	Pprof bool `yaml:"pprof" name:"pprof" group:"Addresses:" help:"Serve profiles (/debug/pprof/) on --http, too."`
-	// AdminListen is the address of AdminService: HOST:PORT or unix:/PATH. Empty disables it. By default every caller who
-	// reaches it can unload models, so keep it on this machine or protect it.
+	// AdminListen is the address of AdminService: HOST:PORT or unix:/PATH. Empty disables it. Without Access, everyone
+	// who reaches it can unload models, so keep it on this machine.
 	AdminListen string `yaml:"admin-listen" name:"admin-listen" default:"127.0.0.1:9002" group:"Addresses:" help:"AdminService; empty: none."`
 	// TLSCert and TLSKey are PEM files: the server's certificate with its intermediate certificates, and its key. Every
 	// address then speaks TLS 1.3 only. The server reads them again when they change, and on SIGHUP.
@@ -46,8 +46,8 @@ type Server struct {
 	TLSDev bool `yaml:"tls-dev" name:"tls-dev" group:"TLS and access:" help:"Make certificates for this machine."`
 	// Insecure allows addresses that other machines can reach to serve callers without an identity.
 	Insecure bool `yaml:"insecure" name:"insecure" group:"TLS and access:" help:"Allow open addresses without identities."`
-	// Access is a YAML file that says who may do what and how much (docs/how-to/access.md). Empty allows everything to
-	// every caller that TLS, if set, accepts.
+	// Access is a YAML file that says who may do what and how much (docs/how-to/access.md). Without it every caller
+	// that TLS, if set, accepts may do everything.
 	Access string `yaml:"access,omitempty" name:"access" default:"" placeholder:"FILE" group:"TLS and access:" help:"YAML file that says who may do what."`
 	// HTTPHosts are host names, without a port, by which callers reach the HTTP address. On loopback they are accepted
 	// besides localhost and loopback addresses. On other addresses a non-empty list refuses requests to any other name or
@@ -59,9 +59,9 @@ type Server struct {
 	// to 999; without N, as many as GOMAXPROCS says, by default one for each CPU that the server may use. Too few leave
 	// CPUs idle. More than there are CPUs slow each batch and delay gRPC.
 	Devices []string `yaml:"devices,flow" name:"devices" default:"cpu" group:"Execution:" help:"cpu, cpu:N (N batches at a time), cuda, cuda:N."`
-	// Isolation (device, model or none) is where models run. With device, each device has a process, so a model that
-	// crashes or hangs does not end the server. With model, each version has a process on each device. With none, and on
-	// systems other than Linux, models run in the server, as synthetic models do.
+	// Isolation (device, model or none) is where models run. `device`: each device has a process, so a model that
+	// crashes or hangs does not end the server. `model`: each version has a process on each device. `none`, and on
+	// systems other than Linux: models run in the server, as synthetic models do.
 	Isolation Isolation `yaml:"isolation" name:"isolation" default:"device" enum:"device,model,none" group:"Execution:" help:"A process for each device or model, or none."`
 	// Sandbox (auto or off) is whether those processes are confined, without network and without access to other programs
 	// and processes. With auto, they are as far as the kernel supports it.
@@ -70,16 +70,16 @@ type Server struct {
 	// it is three quarters of the memory of the machine or of the control group; 0 disables the bound. A run that needs
 	// more ends its process, and Weft runs each of its requests once more, alone.
 	WorkerMemory Bound `yaml:"worker-memory" name:"worker-memory" default:"auto" group:"Limits:" help:"Memory of each model process; 0: no bound."`
-	// RunTimeout is the hard limit of one run of a model. Once the cost is known, a batch gets less: the largest of 20
-	// times the expected cost of a full batch, twice the longest run so far, and 2 s. With 0 only that bound is left. By
-	// default Weft stops a run that takes longer, if necessary by ending its process, and runs each of its requests once
-	// more, alone. Too low stops the first runs of large models.
+	// RunTimeout is the hard limit of one run. Once the cost is known, the limit of a batch is lower: the largest of 20
+	// times the expected cost of a full batch, twice the longest run so far, and 2 s. 0 keeps only that lower limit.
+	// Weft ends a run that takes longer, except with isolation `none`, and runs each of its requests once more, alone.
+	// Too low stops the first runs of large models.
 	RunTimeout Duration `yaml:"run-timeout" name:"run-timeout" default:"30s" group:"Execution:" help:"Longest run of a model; 0: by its cost only."`
 	// RequireDigests refuses versions that have no SHA256SUMS file (weft seal writes it). By default Weft verifies a
 	// version's files only where that file exists.
 	RequireDigests bool `yaml:"require-digests" name:"require-digests" group:"Models:" help:"Refuse versions without SHA256SUMS."`
-	// GPUTelemetry is whether the server reads the state of GPUs, so that cost estimates include clocks, other processes
-	// and memory: auto (where the driver reports it) or off.
+	// GPUTelemetry is whether the server reads the state of GPUs, so that cost estimates include clocks, other
+	// processes and memory. `auto`: where the driver reports it.
 	GPUTelemetry GPUTelemetry `yaml:"gpu-telemetry" name:"gpu-telemetry" default:"auto" enum:"auto,off" group:"Execution:" help:"Read the state of GPUs: auto or off."`
 	// DrainTimeout is how long a stopping server waits for accepted requests to finish; 0 ends them at once. Too high
 	// delays a restart when something hangs.
@@ -152,7 +152,7 @@ type Server struct {
 	MaxEpisodes int `yaml:"max-episodes" name:"max-episodes" default:"100000" group:"Models:" help:"Running episodes that keep their version."`
 	// EpisodeTTL (at least 1s) is the time without a request after which the server forgets the version of an episode.
 	EpisodeTTL Duration `yaml:"episode-ttl" name:"episode-ttl" default:"10m" group:"Models:" help:"An episode ends after this long without a request."`
-	// Record is a directory for recordings of requests and answers. Empty disables recording.
+	// Record is a directory for recordings of requests and answers.
 	Record string `yaml:"record,omitempty" name:"record" default:"" placeholder:"DIR" group:"Recordings and logs:" help:"Record requests and answers in this folder."`
 	// RecordSample (above 0, at most 1) is the fraction of episodes, and of requests without an episode, that is
 	// recorded.
@@ -167,8 +167,8 @@ type Server struct {
 	// model-config-file if no repository is named, where that is writable. Otherwise, and with none, decisions end with
 	// the server. Each server needs a directory of its own.
 	StateDir string `yaml:"state-dir" name:"state-dir" default:"auto" placeholder:"DIR" group:"Models:" help:"Directory for decisions; auto, or none."`
-	// ShadowLog is a file to which the server appends one JSON line for each comparison of a shadow, as long as the disk
-	// keeps up. Empty disables it.
+	// ShadowLog is a file to which the server appends one JSON line for each comparison of a shadow, as long as the
+	// disk keeps up.
 	ShadowLog string `yaml:"shadow-log,omitempty" name:"shadow-log" default:"" placeholder:"FILE" group:"Models:" help:"Log each comparison of a shadow as JSON."`
 	// ONNXRuntimeLib is the path of the ONNX Runtime shared library. Empty searches beside the program, in a clone, and
 	// where weft setup puts it.
@@ -182,7 +182,7 @@ type Server struct {
 	SchedTrace string `yaml:"sched-trace,omitempty" name:"sched-trace" default:"" placeholder:"FILE" group:"Recordings and logs:" help:"Record a trace for weft sim --replay."`
 	// LogLevel (debug, info, warn or error) is the least severe level that is logged.
 	LogLevel LogLevel `yaml:"log-level" name:"log-level" default:"info" enum:"debug,info,warn,error" group:"Recordings and logs:" help:"debug, info, warn or error."`
-	// LogFormat (text or json) is the format of the log: text for people, json for machines.
+	// LogFormat (text or json) is the format of the log. `text`: for people. `json`: for machines.
 	LogFormat LogFormat `yaml:"log-format" name:"log-format" default:"text" enum:"text,json" group:"Recordings and logs:" help:"text or json."`
 }
 

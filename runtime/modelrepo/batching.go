@@ -28,9 +28,9 @@ type Batching struct {
 	// sheddable requests count separately. 0 means 1000, plus requests whose own deadlines can still be met. Too low
 	// refuses bursts. Too high makes requests without a deadline wait long.
 	MaxQueue int `yaml:"max_queue"`
-	// OnFull (refuse or wait; default refuse) is what happens to a request for which MaxQueue leaves no room: refuse
-	// answers RESOURCE_EXHAUSTED at once; wait holds the call until there is room or its deadline passes, except for
-	// sheddable requests.
+	// OnFull (refuse or wait; default refuse) is what happens to a request for which MaxQueue leaves no room. `refuse`:
+	// it fails with `RESOURCE_EXHAUSTED` at once. `wait`: the call is held until there is room or its deadline passes,
+	// except for sheddable requests.
 	OnFull OnFull `yaml:"on_full" enum:"refuse,wait"`
 	// MaxRequestRows (1 to 1048576; default 4096) is the largest number of rows in one request to a batched version. More
 	// rows are an invalid argument. A request with more than MaxBatchSize rows is split over several executions. Too high
@@ -45,7 +45,8 @@ type Batching struct {
 	// A version whose answers differ is no longer batched; with mode on this is only logged. Too low finds wrong answers
 	// late. 0 disables audits.
 	Audit float64 `yaml:"audit"`
-	// BatchDim is the dimension along which a tensor's rows are joined, where it is not dimension 0.
+	// BatchDim is the dimension along which a tensor's rows are joined, where it is not 0: {inputs: {h: 1}, outputs:
+	// {hn: 1}}.
 	BatchDim BatchDim `yaml:"batch_dim"`
 	// Unbatched names inputs that have no batch dimension. Requests share an execution only if these inputs are equal.
 	Unbatched []string `yaml:"unbatched,flow"`
@@ -103,7 +104,6 @@ func (b *Batching) Notes() (notes []string) {
 
 // BatchDim gives batch dimensions by tensor name; a tensor that is not named has its batch in dimension 0.
 type BatchDim struct {
-	// Inputs and Outputs give the batch dimension of tensors by name.
 	Inputs  map[string]int `yaml:"inputs,omitempty,flow"`
 	Outputs map[string]int `yaml:"outputs,omitempty,flow"`
 }

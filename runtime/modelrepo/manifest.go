@@ -18,8 +18,8 @@ type Manifest struct {
 	Synth *Synth `yaml:"synth,omitempty"`
 	// ONNX says how ONNX Runtime runs the model. It is an error in a synthetic model.
 	ONNX ONNX `yaml:"onnx"`
-	// Isolation (server or model; default server) is the process that the model runs in: server as the server's isolation
-	// says, model a process for each version on each device. A process takes about 30 MB, and on a GPU a CUDA context;
+	// Isolation (server or model; default server) is the model's process. `server`: as the server's `isolation` says.
+	// `model`: one process for each version on each device. A process takes about 30 MB, and on a GPU a CUDA context;
 	// when it dies, no other model waits. It is ignored, with a note, where models run in the server's process.
 	Isolation Isolation `yaml:"isolation" enum:"server,model"`
 	// Replicas (1 to 64, or auto; default 1) is the number of devices on which each version is loaded, so that they share
@@ -29,8 +29,9 @@ type Manifest struct {
 	// Copies (up to 1000; default: the server's copies) is the number of replicas of the roster that have the model.
 	// Raise it for a model that needs more capacity than that many servers have. It has no effect without a roster.
 	Copies int `yaml:"copies,omitempty"`
-	// Weight (0.001 to 1000; default 1) is the model's share of a contended device relative to the other flows. Twice the
-	// weight is twice the device time. It has no effect on an idle device.
+	// Weight (0.001 to 1000; default 1) is the model's share of a contended device relative to other flows
+	// (docs/concepts/fairness.md); by default, a flow is a version. Twice the weight is twice the device time. It has
+	// no effect on an idle device.
 	Weight float64 `yaml:"weight"`
 	// Fairness (version, model or identity; default version) is the owner of a share: each version, the model with all
 	// its versions, or each calling identity, across all models of the device that say so. With identity, Weight applies

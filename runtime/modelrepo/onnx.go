@@ -27,15 +27,15 @@ type ONNX struct {
 	// activations and work space; 0 disables the bound. The memory of CUDA and its libraries is not included, and
 	// tensorrt ignores it. Too low fails batches that would fit.
 	DeviceMemoryLimit config.Size `yaml:"device_memory_limit"`
-	// ArenaExtendStrategy (default same_as_requested) is how the model's memory on a CUDA device grows. same_as_requested
-	// adds the requested amount. next_power_of_two doubles each step, which calls the driver less often and wastes more
-	// memory.
+	// ArenaExtendStrategy (default same_as_requested) is how the model's memory on a CUDA device grows.
+	// `same_as_requested`: by the requested amount. `next_power_of_two`: doubled each step, which calls the driver less
+	// often and wastes more memory.
 	ArenaExtendStrategy ArenaStrategy `yaml:"arena_extend_strategy" enum:"same_as_requested,next_power_of_two"`
 	// TF32 (default false) lets a CUDA device round the factors of fp32 products to 10 bits. It is faster, and answers
 	// differ in the fourth digit.
 	TF32 bool `yaml:"tf32"`
-	// ConvAlgoSearch (default heuristic) is how a CUDA device's algorithm is chosen for each convolution. heuristic
-	// guesses at once. exhaustive tries all, which stops the device at each new shape. default always takes the same
+	// ConvAlgoSearch (default heuristic) is how a CUDA device's algorithm is chosen for each convolution. `heuristic`:
+	// guesses at once. `exhaustive`: tries all, which stops the device at each new shape. `default`: always the same
 	// algorithm.
 	ConvAlgoSearch ConvSearch `yaml:"conv_algo_search" enum:"heuristic,exhaustive,default"`
 	// PinBuffers and CUDAGraphs (default false) are experimental. PinBuffers page-locks batch buffers for CUDA devices.

@@ -21,10 +21,10 @@ const PipelineFile = "pipeline.yaml"
 
 // Pipeline is a version that is made of versions of other models, which are joined when it is loaded.
 type Pipeline struct {
-	// Steps (1 to 64) are the models in the order in which they run. A step may use outputs of earlier steps.
+	// Steps (1 to 64; required) are the models in the order in which they run. A step may use outputs of earlier steps.
 	Steps []Step `yaml:"steps"`
-	// Outputs maps each output of the pipeline to an output of a step: {action: act.action}. A step that no output needs
-	// is an error.
+	// Outputs (required) maps each output of the pipeline to an output of a step: {action: act.action}. A step that no
+	// output needs is an error.
 	Outputs map[string]string `yaml:"outputs,flow"`
 	// Joined (default true) merges the steps into one model. With false, or if a step has a condition, each step is a
 	// request to the version that the repository serves, and shares batches with other requests to it. That suits steps
@@ -46,7 +46,7 @@ type Pipeline struct {
 
 // Step is one model of a pipeline.
 type Step struct {
-	// Name is the step's name in this file: letters, digits, "_" and "-".
+	// Name (required) is the step's name in this file: letters, digits, "_" and "-".
 	Name string `yaml:"name"`
 	// Model and Version choose the version that runs. The version is required, because one version of a pipeline consists
 	// of one version of each of its models.
@@ -73,7 +73,7 @@ type Step struct {
 
 // When is the condition of a step: rows pass for which a value is above one bound and below the other.
 type When struct {
-	// Output is an output of an earlier step, "step.output", with one number for each row, or true (1) or false (0).
+	// Output (required) is one of an earlier step, "step.output": one number for each row, or true (1) or false (0).
 	Output string `yaml:"output"`
 	// Above and Below are bounds; a row runs if its value is above one and below the other. One of them may be left out.
 	Above Bound `yaml:"above,omitempty"`

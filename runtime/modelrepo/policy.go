@@ -11,8 +11,8 @@ import (
 type Versions struct {
 	// Policy (default {latest: 1}) selects the versions that are served: all, {latest: N} or {specific: [N, ...]}.
 	Policy Policy `yaml:"policy" config:"replace"`
-	// Transition (availability or resource; default availability) is which step comes first when the selection changes:
-	// availability loads new versions before it unloads old ones; resource unloads first.
+	// Transition (availability or resource; default availability) is which step comes first when the selection changes.
+	// `availability`: new versions are loaded before old ones are unloaded. `resource`: the other way round.
 	Transition Transition `yaml:"transition" enum:"availability,resource"`
 	// Labels are names of versions for requests, such as stable: 3. A policy with specific versions must list them.
 	Labels map[string]int64 `yaml:"labels,omitempty,flow"`

@@ -18,7 +18,7 @@ import (
 type State struct {
 	// None: nothing is kept, not even what names and shapes tell, which is what is kept without settings.
 	None bool `yaml:"-"`
-	// Pairs are inputs that receive the value of an output of the previous request.
+	// Pairs are inputs that receive the value of an output of the previous request: [{input: h, output: hn}].
 	Pairs []StatePair `yaml:"pairs,flow,omitempty"`
 	// Windows are inputs that hold the latest values of another input or of an output, as a stack of frames.
 	Windows []StateWindow `yaml:"windows,flow,omitempty"`
@@ -40,10 +40,10 @@ type State struct {
 	// callers.
 	Idle config.Duration `yaml:"idle"`
 	// OnVersionChange (refuse, reset or carry; default refuse) is what happens to an episode when another version is to
-	// answer it. refuse answers that the episode is lost. reset begins it again. carry continues with its state; if
-	// names, types or shapes differ, the episode is lost.
+	// answer it. `refuse`: the request fails with `EPISODE_LOST`. `reset`: the episode begins again. `carry`: it keeps
+	// its state; if names, types or shapes differ, it is lost.
 	OnVersionChange OnVersionChange `yaml:"on_version_change" enum:"refuse,reset,carry"`
-	// Bind can be stream: an episode then ends with the stream on which it began. By default it does not.
+	// Bind can be `stream`: an episode then ends with the stream on which it began. By default it does not.
 	Bind StateBinding `yaml:"bind,omitempty" enum:"stream"`
 
 	// File and Text are the settings file, for the places of what is found wrong at load.
@@ -55,19 +55,18 @@ type State struct {
 
 // StatePair is an input, and the output that it is in the next request.
 type StatePair struct {
-	// Input and Output are the input that receives the value, and the output of the previous request.
 	Input  string `yaml:"input"`
 	Output string `yaml:"output"`
 }
 
 // StateWindow is an input that has the values of several requests, one behind the other, the latest last.
 type StateWindow struct {
-	// Input is the input that holds the values, the latest last.
+	// Input (required) is the input that holds the values, the latest last.
 	Input string `yaml:"input"`
 	// Of is an input, whose latest value is that of the present request, or an output, whose latest value is that of the
 	// previous request. By default requests bring the latest value as the input itself.
 	Of string `yaml:"of,omitempty"`
-	// Steps (1 to 65536) is the number of values.
+	// Steps (1 to 65536; required) is the number of values.
 	Steps int `yaml:"steps"`
 }
 
