@@ -13,9 +13,9 @@ type VariableDim struct {
 	// Axis is the dimension that is padded, counted from 0. It is not the batch dimension, and its size must be open in
 	// the model.
 	Axis int `yaml:"axis"`
-	// Buckets (required) are the lengths that are executed, ascending. A request gets the smallest length that is not below its
-	// own; a request longer than the last is refused. Few lengths waste time on padding. Many make batches small and
-	// loading slow.
+	// Buckets (required) are the lengths that are executed, ascending. A request gets the smallest length that is not
+	// below its own; a request longer than the last is refused. Few lengths waste time on padding. Many make batches
+	// small and loading slow.
 	Buckets []int `yaml:"buckets,flow"`
 	// PadValue is the added value, of the input's type. The default is 0, false or the empty string.
 	PadValue config.Scalar `yaml:"pad_value,omitempty"`
