@@ -19,8 +19,9 @@ type Manifest struct {
 	// ONNX says how ONNX Runtime runs the model. It is an error in a synthetic model.
 	ONNX ONNX `yaml:"onnx"`
 	// Isolation (server or model; default server) is the model's process. `server`: as the server's `isolation` says.
-	// `model`: one process for each version on each device. A process takes about 30 MB, and on a GPU a CUDA context;
-	// when it dies, no other model waits. It is ignored, with a note, where models run in the server's process.
+	// `model`: one process for each version on each device. A process takes about 30 MB, and on a GPU a CUDA context; when
+	// it dies, no other model waits. A synthetic model refuses it. It is ignored, with a note, where models run in the
+	// server's process.
 	Isolation Isolation `yaml:"isolation" enum:"server,model"`
 	// Replicas (1 to 64, or auto; default 1) is the number of devices on which each version is loaded, so that they share
 	// its requests; auto follows the load. A version never has more replicas than devices that can run it. Each replica
