@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -75,8 +74,8 @@ func (t *trial) grow(ctx context.Context, base *baseline, sizes []int, compare c
 			v.end, v.dear = fmt.Sprintf("; more rows would exceed batching.max_batch_cost (%v)", budget), true
 			break
 		}
-		if measured && curve.ends() {
-			v.end = "; in larger batches a row costs no less"
+		if measured && curve.ends(base.bytes) {
+			v.end = "; larger ones are not worth it"
 			break
 		}
 	}
@@ -88,54 +87,59 @@ func (t *trial) grow(ctx context.Context, base *baseline, sizes []int, compare c
 	return v, nil
 }
 
-// The size that batches have where the manifest names none. What larger batches gain falls with their size, and what
-// they cost others grows with it: they hold the device for longer. Up to usualRows all are as good that cost about the
-// same by the row. Beyond, each doubling must make a row cheaper. Where usualRows take less than matters, they cost
-// less than what else their requests take.
+// The size that batches have where the manifest names none. Larger batches hold the device for longer, which costs
+// others. So usualRows are enough unless a row costs clearly less in larger ones, and what is measured at load varies.
+// Where usualRows take less than matters, they cost less than what else their requests take.
 const (
-	usualRows = 64
-	matters   = time.Millisecond
-	dearer    = 1.1  // the cost of a row where larger batches do harm, by that in the best one
-	cheaper   = 0.95 // the cost of a row where larger batches are worth it, by that in one of half the size
+	usualRows  = 64
+	matters    = time.Millisecond
+	cheaper    = 0.95     // the best cost of a row where a larger batch is worth it, by that in a smaller one
+	dearer     = 1.25     // the cost of a row where larger batches do harm, by the best
+	usualBytes = 32 << 20 // of inputs and outputs, which no batch beyond usualRows exceeds
 )
 
 // rowCosts is what a row costs in batches of growing sizes.
 type rowCosts struct {
 	sizes []int
 	costs []time.Duration // of a row
+	best  time.Duration
 }
 
 // saw follows a batch of more rows than any before.
 func (c *rowCosts) saw(size int, cost time.Duration) {
-	c.sizes, c.costs = append(c.sizes, size), append(c.costs, cost/time.Duration(size))
+	row := cost / time.Duration(size)
+	if len(c.costs) == 0 || row < c.best {
+		c.best = row
+	}
+	c.sizes, c.costs = append(c.sizes, size), append(c.costs, row)
 }
 
-// pays reports whether the last of n sizes makes a row cheaper than the one before it.
-func (c *rowCosts) pays(n int) bool {
-	return n > 1 && float64(c.costs[n-1]) < cheaper*float64(c.costs[n-2])
+// harms reports whether the n-th size makes a row clearly dearer than the best does.
+func (c *rowCosts) harms(n int) bool { return float64(c.costs[n]) > dearer*float64(c.best) }
+
+// ends reports whether larger batches than the last need not be tried, for a row of so many bytes.
+func (c *rowCosts) ends(bytes int) bool {
+	last := len(c.sizes) - 1
+	return last >= 0 && c.sizes[last] >= usualRows &&
+		(c.costs[last]*usualRows < matters || c.harms(last) || 2*c.sizes[last]*bytes > usualBytes)
 }
 
-// ends reports whether larger batches than the last need not be tried.
-func (c *rowCosts) ends() bool {
-	n := len(c.sizes)
-	return n > 0 && c.sizes[n-1] >= usualRows && (!c.pays(n) || c.costs[n-1]*usualRows < matters)
-}
-
-// useful returns the largest size that is worth it; 0: not known.
+// useful returns the size of batches that is worth it; 0: not known.
 func (c *rowCosts) useful() int {
 	n := len(c.sizes)
-	for n > 1 && c.sizes[n-1] > usualRows && !c.pays(n) {
-		n--
-	}
 	if n == 0 || c.costs[n-1]*usualRows < matters {
 		return min(n, 1) * usualRows
 	}
-	best := slices.Min(c.costs[:n])
-	for float64(c.costs[n-1]) > dearer*float64(best) {
+	for i, size := range c.sizes {
+		if size >= usualRows && cheaper*float64(c.costs[i]) <= float64(c.best) {
+			return size
+		}
+	}
+	for n > 1 && (c.sizes[n-1] > usualRows || c.harms(n-1)) {
 		n--
 	}
-	if n == len(c.sizes) { // nothing says that larger ones would do harm, where the trial ended for other reasons
-		return max(usualRows, c.sizes[n-1])
+	if n == len(c.sizes) { // nothing says that larger ones would do harm: the trial ended for other reasons
+		return usualRows
 	}
 	return c.sizes[n-1]
 }
