@@ -19,7 +19,7 @@ func TestComplete(t *testing.T) {
 		{"weft to", "top token"},
 		{"weft top --o", "--once"},
 		{"weft comp", "completion"},
-		{"weft rollout ", "show start advance abort"},
+		{"weft rollout ", "start show advance abort"},
 		{"weft rollout a", "advance abort"},
 		{"weft rollout show m --adm", "--admin"},
 		{"weft serve --log-l", "--log-level"},

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weftserve/weft/examples/plant"
+	"github.com/weftserve/weft/internal/config"
 	"github.com/weftserve/weft/proto/weftclient"
 )
 
@@ -14,7 +15,7 @@ import (
 // the server, and the one that cannot remember does not.
 func TestExamplesRemember(t *testing.T) {
 	const plays = 8
-	r := serveFrom(t, "../../examples/models", nil)
+	r := serveFrom(t, "../../examples/models", func(a *App) { a.StateDir = config.StateDirNone }) // others try them, too
 	r.awaitReady(t)
 	client, err := weftclient.New(r.conn.Target())
 	if err != nil {
