@@ -127,8 +127,11 @@ func (c *rowCosts) ends(bytes int) bool {
 // useful returns the size of batches that is worth it; 0: not known.
 func (c *rowCosts) useful() int {
 	n := len(c.sizes)
-	if n == 0 || c.costs[n-1]*usualRows < matters {
-		return min(n, 1) * usualRows
+	if n == 0 {
+		return 0
+	}
+	if c.costs[n-1]*usualRows < matters {
+		return usualRows
 	}
 	for i, size := range c.sizes {
 		if size >= usualRows && cheaper*float64(c.costs[i]) <= float64(c.best) {

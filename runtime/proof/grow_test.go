@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestUseful draws no curve: these are of models that were measured, in milliseconds by batch, and of trials cut short.
+// TestUseful: which size of batches is worth it, by what batches cost in milliseconds, also in trials cut short.
 func TestUseful(t *testing.T) {
 	for name, c := range map[string]struct {
 		batches []float64 // of 2, 4, 8 and so on

@@ -59,10 +59,10 @@ func (heap) Free([]byte)                       {}
 
 func (d *direct) Memory() engine.Memory { return engine.Memory{} }
 
-// batching is that of a manifest that says nothing.
+// batching is that of a manifest that names the usual size only.
 func batching() *modelrepo.Batching {
 	b := modelrepo.Defaults().Batching
-	b.MaxBatchSize = 64 // what is measured changes nothing
+	b.MaxBatchSize = 64 // so that measured costs do not choose it
 	return &b
 }
 

@@ -27,8 +27,8 @@ type Verdict struct {
 	// Most is the most rows that one execution may have, and Allowed the sizes that it may have (empty: any).
 	Most    int
 	Allowed []int
-	// Useful is the size of batches beyond which a row costs no less, where the manifest leaves that to what is measured;
-	// 0: not known, so that it is usualRows.
+	// Useful is the size of batches that is worth it by the measured costs, for a manifest that names none. 0: not known,
+	// so that it is usualRows.
 	Useful int
 	// RowMemory is the device memory, in bytes, that a further row of an execution takes; 0: not known.
 	RowMemory int64
