@@ -149,23 +149,31 @@ func (l *lane) limit(ctx context.Context, s *Session, patience time.Duration) (r
 	}
 }
 
-// pause is how much a run must have lacked of its time to be charged what it had, and not its part of the time in which
-// the device was busy: then the process was paused. Less is what runs on a busy machine take of each other.
+// pause is how much a run must have lacked of its time to be charged what it had at most: then the process was paused.
+// Less is what runs on a busy machine take of each other. Then the worker knows better, since the clock does not tell
+// when between two looks the time was lost.
 const pause = 500 * time.Millisecond
 
-// execute has a session of the process run a batch. It sets the session's statistics. The worker's word on the device
-// time is taken within bounds, because devices are shared by it.
+// charged returns the device time of a run by the worker's word; 0: not known. Devices are shared by it, so the word
+// counts within bounds.
+func charged(word, elapsed, lost time.Duration) time.Duration {
+	word = min(max(word, 0), elapsed)
+	if lost <= pause {
+		return word
+	}
+	return min(cmp.Or(word, elapsed-lost), elapsed-lost)
+}
+
+// execute has a session of the process run a batch. It sets the session's statistics.
 func (l *lane) execute(ctx context.Context, s *Session, b *tensor.Batch) error {
 	began := time.Now()
 	b.Process = l.process.command.Process.Pid
 	release := l.limit(ctx, s, b.Patience)
 	err := l.exchangeAll(s, b)
-	lost := l.process.clock.Lost(began)
-	took := time.Since(began) - lost
+	lost, elapsed := l.process.clock.Lost(began), time.Since(began)
+	took := elapsed - lost
 	b.Waited += lost
-	if b.DeviceTime = min(max(b.DeviceTime, 0), took); b.DeviceTime == 0 && lost > pause {
-		b.DeviceTime = took
-	}
+	b.DeviceTime = charged(b.DeviceTime, elapsed, lost)
 	late := release()
 	if kind := engine.KindOf(err); err != nil && late && (kind == engine.Terminated || kind == engine.Crashed) {
 		return engine.Overrun(min(b.Patience, took), err) // it may have been interrupted
