@@ -133,6 +133,21 @@ func TestEveryAnswerReportsTheLoad(t *testing.T) {
 	}
 }
 
+// TestReportsComeOnce: an answer reports the load unless an earlier one on its connection has reported the same.
+func TestReportsComeOnce(t *testing.T) {
+	h := servertest.New(t, server.Config{})
+	for _, conn := range []*grpc.ClientConn{h.Conn, servertest.Dial(t, h.GRPC)} {
+		for _, want := range []int{1, 0, 0} {
+			var trailer metadata.MD
+			_, err := weftv1.NewPredictionServiceClient(conn).
+				Predict(t.Context(), servertest.Observation(""), grpc.Trailer(&trailer))
+			if n := len(trailer.Get(load.TrailerKey)); err != nil || n != want {
+				t.Errorf("%d reports, want %d; %v", n, want, err)
+			}
+		}
+	}
+}
+
 // TestUnreadLackCapacity: calls that are refused unread bring no report, but are counted.
 func TestUnreadLackCapacity(t *testing.T) {
 	h := servertest.New(t, server.Config{})

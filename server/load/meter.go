@@ -113,15 +113,15 @@ func (m *Meter) isIdle() bool {
 	return first == last
 }
 
-// Trailer returns the trailer of an answer that is given now. It must not be changed.
-func (m *Meter) Trailer() metadata.MD {
+// Trailer returns the trailer of an answer that is given now: another one after each measurement. It must not be changed.
+func (m *Meter) Trailer() *metadata.MD {
 	if m.resting.Load() {
 		select {
 		case m.woken <- struct{}{}:
 		default:
 		}
 	}
-	return m.current.Load().trailer
+	return &m.current.Load().trailer
 }
 
 // Utilization returns the application_utilization that is reported, and whether a device has a version: where none has,

@@ -18,13 +18,14 @@ type account struct {
 	atOnce atomic.Int32
 	// arrivals tells when the kernel received what was read last, as stamp has it; nil: it does not.
 	arrivals interface{ latest() int64 }
-	kept     any // by Credentials
+	kept     any          // by Credentials
+	told     atomic.Value // what Handler.News was asked about last
 	kinds    kinds
 
 	mu      sync.Mutex
 	framed  *framed           // guarded by mu; nil before the handshake
 	shaken  bool              // guarded by mu; the handshake is over, or never will be
-	streams map[uint32]stream // guarded by mu; that are open
+	streams map[uint32]*stream // guarded by mu; that are open
 	last    uint32            // guarded by mu; the newest
 	idle    bucket            // guarded by mu
 	resets  bucket            // guarded by mu
@@ -39,11 +40,12 @@ type account struct {
 	bulk    int               // guarded by mu; bytes of large messages that came with the latest read
 }
 
-// stream is a call.
+// stream is a call. Guarded by the mu of its account.
 type stream struct {
 	in, out  int  // bytes that no handler has read yet, and of answers that were not written yet
 	reads    bool // the handler waits for a message
 	answered bool // a part of an answer was written
+	closed   bool // it has ended, and is among those of its account no more
 	excused  bool // that it ends without one is not its caller's doing
 	// When what is under way moved last; zero: nothing is.
 	inAt, outAt time.Time

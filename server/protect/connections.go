@@ -140,7 +140,7 @@ func (l *listener) Accept() (net.Conn, error) {
 // open begins an account. The handshake of a connection of HTTP is nobody's to wait for. It may end other connections,
 // to make room for this one.
 func (g *Connections) open(c net.Conn, http bool) *accepted {
-	a := &account{of: g, began: time.Now(), streams: map[uint32]stream{}}
+	a := &account{of: g, began: time.Now(), streams: map[uint32]*stream{}}
 	a.conn = &accepted{Conn: c, account: a}
 	a.arrivals, _ = within[interface{ latest() int64 }](c)
 	a.atOnce.Store(firstRead)

@@ -13,7 +13,7 @@ import (
 // does nothing. Cost is what it holds: its stack, and its headers.
 type Handler struct {
 	account *account
-	stream  uint32
+	stream  *stream // nil: it is not known
 	cost    int64
 }
 
@@ -47,23 +47,31 @@ func Handle(ctx context.Context) Handler {
 		return Handler{}
 	}
 	beyond, _ := ctx.Value(headers{}).(int)
-	h := Handler{a, streamOf(ctx), int64(handlerCost + beyond)}
+	h := Handler{account: a, cost: int64(handlerCost + beyond)}
+	id := streamOf(ctx)
 	a.mu.Lock()
+	h.stream = a.streams[id]
 	a.hold(h.cost)
 	a.mu.Unlock()
 	a.of.relieve()
 	return h
 }
 
+// News reports whether something, which is compared as interfaces are and always of one type, is another one than the
+// calls of the connection had before this.
+func (h Handler) News(what any) bool { return h.account == nil || h.account.told.Swap(what) != what }
+
 // End notes that the handler has returned. fault: its call was refused, and its caller could have known it. In this
 // package a fault is a caller's; in server/breaker it is a model's.
 func (h Handler) End(fault bool) {
-	h.change(func(s *stream) { s.excused = !fault })
 	if h.account == nil {
 		return
 	}
 	h.account.mu.Lock()
 	defer h.account.mu.Unlock()
+	if h.stream != nil {
+		h.stream.excused = !fault
+	}
 	h.account.hold(-h.cost)
 	if !fault {
 		h.account.refused.give(refusalCredit)
@@ -98,17 +106,22 @@ func Judge(ctx context.Context, fault bool) {
 // Reads notes that the handler waits for a message. It must come soon, unless the call is a stream on which none may
 // ever come: then it must once it has begun.
 func (h Handler) Reads(must bool) {
-	h.change(func(s *stream) {
-		s.reads = true
-		if must || s.in > 0 {
-			s.inAt = time.Now()
-		}
-	})
+	if !h.lock() {
+		return
+	}
+	defer h.account.mu.Unlock()
+	h.stream.reads = true
+	if must || h.stream.in > 0 {
+		h.stream.inAt = time.Now()
+	}
 }
 
 // Came notes that the message has come whole, before it is decoded: from then on the caller is waited for no more.
 func (h Handler) Came() {
-	h.change(func(s *stream) { s.reads, s.inAt = false, time.Time{} })
+	if h.lock() {
+		h.stream.reads, h.stream.inAt = false, time.Time{}
+		h.account.mu.Unlock()
+	}
 }
 
 // Read notes that the handler has got a message of so many bytes, or none.
@@ -116,39 +129,44 @@ func (h Handler) Read(bytes int) {
 	if h.account != nil {
 		h.account.of.served(bytes, time.Now())
 	}
-	h.change(func(s *stream) {
-		n := min(s.in, bytes)
-		s.in -= n
-		s.reads, s.inAt = false, time.Time{}
-		h.account.hold(memoryOf(s.in) - memoryOf(s.in+n))
-	})
+	if !h.lock() {
+		return
+	}
+	defer h.account.mu.Unlock()
+	s := h.stream
+	n := min(s.in, bytes)
+	s.in -= n
+	s.reads, s.inAt = false, time.Time{}
+	h.account.hold(memoryOf(s.in) - memoryOf(s.in+n))
 }
 
 // Answers notes that an answer of so many bytes is to be written.
 func (h Handler) Answers(bytes int) {
-	h.change(func(s *stream) {
+	if h.lock() {
+		s := h.stream
 		if s.out == 0 {
 			s.outAt = time.Now()
 		}
 		s.out += bytes
 		h.account.hold(memoryOf(s.out) - memoryOf(s.out-bytes))
-	})
+		h.account.mu.Unlock()
+	}
 	if h.account != nil {
 		h.account.of.relieve()
 	}
 }
 
-// change changes what is known of the call, if it is still open.
-func (h Handler) change(how func(*stream)) {
-	if h.account == nil {
-		return
+// lock locks the account if the call is still open; else it reports false.
+func (h Handler) lock() bool {
+	if h.stream == nil {
+		return false
 	}
 	h.account.mu.Lock()
-	defer h.account.mu.Unlock()
-	if s, open := h.account.streams[h.stream]; open {
-		how(&s)
-		h.account.streams[h.stream] = s
+	if h.stream.closed {
+		h.account.mu.Unlock()
+		return false
 	}
+	return true
 }
 
 // streamOf returns the number of a call's stream, which gRPC knows and does not tell; 0 where it cannot be found. It

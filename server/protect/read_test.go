@@ -102,7 +102,7 @@ func TestFramesAreReadWhole(t *testing.T) {
 // other reads a small message now and then.
 func other(g *Connections) {
 	for range 50 {
-		Handler{&account{of: g}, 1, 0}.Read(100)
+		Handler{account: &account{of: g}}.Read(100)
 		time.Sleep(smallFor / 4)
 	}
 }

@@ -91,7 +91,7 @@ func (a *account) frame(h head, now time.Time) (why Reason, wrong bool) {
 		a.block, a.blockAt, a.pieces = h.stream, now, 0
 		if h.stream > a.last { // else they follow a request, which no client of gRPC does
 			a.last = h.stream
-			a.streams[h.stream] = stream{}
+			a.streams[h.stream] = &stream{}
 			a.idle.give(idleCredit)
 			cost = 0
 		}
@@ -142,7 +142,6 @@ func (a *account) data(h head, now time.Time) float64 {
 	if !small {
 		a.flowed = now
 	}
-	a.streams[h.stream] = s
 	if small && h.flags&flagEndStream == 0 {
 		return 1
 	}
@@ -176,6 +175,7 @@ func (a *account) dropped(id uint32, now time.Time) bool {
 func (a *account) close(id uint32) {
 	if s, open := a.streams[id]; open {
 		a.hold(-memoryOf(s.in) - memoryOf(s.out))
+		s.closed = true
 		delete(a.streams, id)
 	}
 }
@@ -244,5 +244,4 @@ func (a *account) wrote(h head, now time.Time) {
 	if h.length >= tiny || s.out == 0 {
 		s.outAt = now
 	}
-	a.streams[h.stream] = s
 }

@@ -112,7 +112,9 @@ func (p *pair) open(must bool) Handler {
 	p.must(writePreface(p))
 	p.must(p.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x82}, EndHeaders: true}))
 	synctest.Wait()
-	h := Handler{p.to, 1, 0}
+	p.to.mu.Lock()
+	h := Handler{account: p.to, stream: p.to.streams[1]}
+	p.to.mu.Unlock()
 	h.Reads(must)
 	return h
 }
