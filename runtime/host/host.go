@@ -214,7 +214,8 @@ func (h *Host) Predict(ctx context.Context, call *catalog.Call) error {
 	if serving.Staged(call.Version) {
 		return h.serving.PredictSteps(ctx, call)
 	}
-	a := h.serving.Begin(call)
+	var a serving.Attempt
+	a.Begin(h.serving, call)
 	return a.Run(ctx)
 }
 

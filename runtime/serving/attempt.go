@@ -93,13 +93,13 @@ type Attempt struct {
 	outcome sharedsched.Outcome
 }
 
-// Begin returns the way of a call that arrives now, for Run. Its limit is that of its model if it brought none.
-func (s *Shared) Begin(call *catalog.Call) Attempt {
-	a := Attempt{shared: s, call: call, arrival: time.Now(), limit: call.Limit, now: lookUp}
+// Begin makes a, which must be zero, the way of a call that arrives now, for Run. Its limit is that of its model if it
+// brought none. It returns nothing, since a copy would take room on the stack of each call.
+func (a *Attempt) Begin(s *Shared, call *catalog.Call) {
+	a.shared, a.call, a.arrival, a.limit, a.now = s, call, time.Now(), call.Limit, lookUp
 	if most := call.Version.MaxLatency; a.limit.IsZero() && most > 0 {
 		a.limit = a.arrival.Add(most)
 	}
-	return a
 }
 
 // runRow runs a job that no caller asked for on the replica.

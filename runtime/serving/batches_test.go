@@ -385,14 +385,16 @@ func TestTasks(t *testing.T) {
 		{shadow, sharedsched.Sheddable, false},
 		{none, sharedsched.Critical, true},
 	} {
-		a := s.Begin(c.call)
+		var a Attempt
+		a.Begin(s.Shared, c.call)
 		if task := r.taskOf(&a); task.Priority != c.priority || task.Alone != c.alone || task.Unmeasured != c.alone ||
 			!task.OpenEnded || !task.Limit.Equal(a.arrival.Add(time.Second)) {
 			t.Errorf("%+v", task)
 		}
 	}
 	plain.Limit = time.Now().Add(time.Minute)
-	if a := s.Begin(plain); !r.taskOf(&a).Limit.Equal(plain.Limit) || r.taskOf(&a).OpenEnded {
+	var a Attempt
+	if a.Begin(s.Shared, plain); !r.taskOf(&a).Limit.Equal(plain.Limit) || r.taskOf(&a).OpenEnded {
 		t.Errorf("a limit later than the model's: %+v", r.taskOf(&a))
 	}
 	row := &execution.Job{Rows: 1, Inputs: plain.Inputs, Task: sharedsched.Task{Identity: Proofs}}

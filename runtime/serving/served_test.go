@@ -184,7 +184,8 @@ func (s *served) ask(rows ...float32) *catalog.Call {
 func (s *served) predict(c *catalog.Call) error { return s.answer(s.t.Context(), c) }
 
 func (s *served) answer(ctx context.Context, c *catalog.Call) error {
-	a := s.Begin(c)
+	var a Attempt
+	a.Begin(s.Shared, c)
 	return a.Run(ctx)
 }
 

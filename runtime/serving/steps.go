@@ -119,10 +119,11 @@ func (s *Shared) PredictSteps(ctx context.Context, call *catalog.Call) error {
 	defer taken.leave()
 	m := now.From.Manifest
 	st := &staged{
-		Pipeline: now.staged(), shared: s, call: call, way: s.Begin(call), stages: taken,
+		Pipeline: now.staged(), shared: s, call: call, stages: taken,
 		payer:  payer{taken.flow, cmp.Or(call.Version.Weight, m.Weight), m.Fairness == modelrepo.FairIdentity},
 		values: make([]value, len(taken.slots)),
 	}
+	st.way.Begin(s, call)
 	for i, in := range call.Version.Signature.Inputs {
 		*st.value(in.Name) = value{Tensor: call.Inputs[i], dim: in.BatchDim}
 	}
@@ -211,7 +212,8 @@ func (st *staged) ask(ctx context.Context, i, times int, inputs []tensor.Tensor)
 		Traced: call.Traced,
 	}
 	later := st.later(i, times-1, max(rows, 1))
-	a := st.shared.Begin(sub)
+	var a Attempt
+	a.Begin(st.shared, sub)
 	a.held, a.payer, a.limit = st.stages.steps[i].held, st.payer, st.way.limit
 	if !a.limit.IsZero() {
 		a.limit = a.limit.Add(-later)
