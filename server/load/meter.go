@@ -1,5 +1,5 @@
 // Package load measures how loaded the server is, and reports that to balancers and autoscalers in the form of ORCA
-// (Open Request Cost Aggregation): with each answer, on streams, and to the metrics.
+// (Open Request Cost Aggregation): with answers, on streams, and to the metrics.
 package load
 
 import (

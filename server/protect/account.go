@@ -23,21 +23,21 @@ type account struct {
 	kinds    kinds
 
 	mu      sync.Mutex
-	framed  *framed           // guarded by mu; nil before the handshake
-	shaken  bool              // guarded by mu; the handshake is over, or never will be
+	framed  *framed            // guarded by mu; nil before the handshake
+	shaken  bool               // guarded by mu; the handshake is over, or never will be
 	streams map[uint32]*stream // guarded by mu; that are open
-	last    uint32            // guarded by mu; the newest
-	idle    bucket            // guarded by mu
-	resets  bucket            // guarded by mu
-	refused bucket            // guarded by mu
-	excused int               // guarded by mu; calls that are being refused, and do not count
-	flowed  time.Time         // guarded by mu; when data of a call came or went last, but for tiny ones
-	retired time.Time         // guarded by mu; when it was asked to go; zero: it was not
-	retires Reason            // guarded by mu; why
-	block   uint32            // guarded by mu; the stream whose headers are not complete; 0: there is none
-	pieces  int               // guarded by mu; that continued it
-	blockAt time.Time         // guarded by mu; when they began
-	bulk    int               // guarded by mu; bytes of large messages that came with the latest read
+	last    uint32             // guarded by mu; the newest
+	idle    bucket             // guarded by mu
+	resets  bucket             // guarded by mu
+	refused bucket             // guarded by mu
+	excused int                // guarded by mu; calls that are being refused, and do not count
+	flowed  time.Time          // guarded by mu; when data of a call came or went last, but for tiny ones
+	retired time.Time          // guarded by mu; when it was asked to go; zero: it was not
+	retires Reason             // guarded by mu; why
+	block   uint32             // guarded by mu; the stream whose headers are not complete; 0: there is none
+	pieces  int                // guarded by mu; that continued it
+	blockAt time.Time          // guarded by mu; when they began
+	bulk    int                // guarded by mu; bytes of large messages that came with the latest read
 }
 
 // stream is a call. Guarded by the mu of its account.

@@ -122,7 +122,7 @@ func Dial(t *testing.T, g *grpc.Server, options ...grpc.DialOption) *grpc.Client
 			var trailer metadata.MD
 			err := call(ctx, method, request, answer, conn, append(options, grpc.Trailer(&trailer))...)
 			due.Store(due.Load() || reports(method, err))
-			came.Store(came.Load() || len(trailer.Get(load.TrailerKey)) == 1)
+			came.Store(came.Load() || len(trailer.Get(load.TrailerKey)) == 1 || mayLose(err))
 			return err
 		}),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
@@ -155,17 +155,16 @@ var reporting = []string{
 }
 
 // reports says whether a call should have brought a report of the load, unless an earlier one of its connection has.
-// Calls that ended on the caller's side, or were refused unread, bring none.
+// Calls that were refused unread bring none.
 func reports(method string, err error) bool {
-	switch st := status.Convert(err); st.Code() { //nolint:exhaustive // the others are the server's
-	case codes.Canceled, codes.DeadlineExceeded, codes.Unavailable:
-		return false
-	case codes.ResourceExhausted:
-		if strings.Contains(st.Message(), "refused unread") || strings.Contains(st.Message(), "this connection") {
-			return false
-		}
-	}
-	return slices.Contains(reporting, method)
+	unread := status.Code(err) == codes.ResourceExhausted &&
+		(strings.Contains(err.Error(), "refused unread") || strings.Contains(err.Error(), "this connection"))
+	return !unread && !mayLose(err) && slices.Contains(reporting, method)
+}
+
+// mayLose says whether a call may have ended on the caller's side, which has lost a report then that was under way.
+func mayLose(err error) bool {
+	return slices.Contains([]codes.Code{codes.Canceled, codes.DeadlineExceeded, codes.Unavailable}, status.Code(err))
 }
 
 // Snapshot implements predict.Models.
