@@ -113,7 +113,7 @@ func (m *Meter) isIdle() bool {
 	return first == last
 }
 
-// Trailer returns the trailer of an answer that is given now: another one after each measurement. It must not be changed.
+// Trailer returns the trailer of an answer that is given now, a new one after each measurement. It must not be changed.
 func (m *Meter) Trailer() *metadata.MD {
 	if m.resting.Load() {
 		select {

@@ -33,8 +33,8 @@ type Calls struct {
 	MaxMessageBytes int
 	// Memory is where messages lie until they were read, and answers until they were sent.
 	Memory tensor.Memory
-	// Trailer returns what an answer to a request for a prediction has in its trailer, or a refusal, unless one on the same
-	// connection had it just before. Nil: nothing.
+	// Trailer returns what an answer to a request for a prediction has in its trailer, or a refusal, unless the one before
+	// it on the same connection had that. Nil: nothing.
 	Trailer func() *metadata.MD
 	// Throttle learns how requests ended.
 	Throttle *protect.Throttle
