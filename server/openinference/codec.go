@@ -165,17 +165,17 @@ func (r *request) Encode(result *predict.Result) error {
 	w.Text(2, strconv.FormatInt(result.Version, 10))
 	w.Text(3, r.ID)
 	if result.Slot != "" {
-		parameterOut(w, "slot", func() { w.Text(textParam, result.Slot) })
-		parameterOut(w, "table", func() { w.Text(textParam, result.Table) })
+		parameterOut(w, "slot", result.Slot)
+		parameterOut(w, "table", result.Table)
 	}
 	if result.Repeated {
-		parameterOut(w, "sequence_repeated", func() { w.Number(boolParam, 1) })
+		parameterOut(w, "sequence_repeated", true)
 	}
 	if result.Skipped > 0 {
-		parameterOut(w, "sequence_skipped", func() { w.Number(int64Param, int64(result.Skipped)) })
+		parameterOut(w, "sequence_skipped", int64(result.Skipped))
 	}
 	if r.stream && r.asked.final {
-		parameterOut(w, "triton_final_response", func() { w.Number(boolParam, 1) })
+		parameterOut(w, "triton_final_response", true)
 	}
 	r.values = r.values[:0]
 	for spec, t := range result.Outputs() {
@@ -223,13 +223,23 @@ func (r *request) Encode(result *predict.Result) error {
 // The fields of InferParameter that answers have, by number.
 const boolParam, int64Param, textParam = 1, 2, 3
 
-// parameterOut appends an entry of the map of parameters, whose value is appended by that function. The map is field 4
-// of an answer as well as of an output.
-func parameterOut(w *elements.Writer, key string, value func()) {
+// parameterOut appends an entry of the map of parameters, whose value is a bool, an int64 or a string. The map is field
+// 4 of an answer as well as of an output.
+func parameterOut(w *elements.Writer, key string, value any) {
 	entry := len(w.Head)
 	w.Text(1, key)
 	begin := len(w.Head)
-	value()
+	number := func(field protowire.Number, n uint64) {
+		w.Head = protowire.AppendVarint(protowire.AppendTag(w.Head, field, protowire.VarintType), n)
+	}
+	switch v := value.(type) { // it is in a oneof, where generated code writes zeros, too
+	case bool:
+		number(boolParam, protowire.EncodeBool(v))
+	case int64:
+		number(int64Param, uint64(v))
+	case string:
+		w.Head = protowire.AppendString(protowire.AppendTag(w.Head, textParam, protowire.BytesType), v)
+	}
 	w.Wrap(2, begin, 0)
 	w.Wrap(4, entry, 0)
 }

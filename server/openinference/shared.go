@@ -35,7 +35,7 @@ func (r *request) locate(came int) error {
 	var err error
 	for i := range r.inputs {
 		in := &r.inputs[i]
-		if in.place, err = r.part(inputField(in), in.GetParameters()); err != nil {
+		if in.place, err = r.part(func() string { return inputField(in) }, in.GetParameters()); err != nil {
 			return err
 		}
 		if in.place == nil {
@@ -50,13 +50,13 @@ func (r *request) locate(came int) error {
 	}
 	for i := range r.outputs {
 		o := &r.outputs[i]
-		field := outputField(o.GetName())
+		field := func() string { return outputField(o.GetName()) }
 		if o.place, err = r.part(field, o.GetParameters()); err != nil {
 			return err
 		}
 		if o.place != nil && o.classes > 0 {
 			return &tensor.FieldError{
-				Field: field + ".parameters", Want: "either classification or shared_memory_region", Got: "both",
+				Field: field() + ".parameters", Want: "either classification or shared_memory_region", Got: "both",
 			}
 		}
 	}
@@ -64,8 +64,8 @@ func (r *request) locate(came int) error {
 }
 
 // part returns the part of a region that the parameters of a tensor name; nil: they name none. The request holds the
-// part until it is released. field is the tensor, for errors.
-func (r *request) part(field string, parameters map[string]*inference.InferParameter) (*Part, error) {
+// part until it is released. field names the tensor, for errors.
+func (r *request) part(field func() string, parameters map[string]*inference.InferParameter) (*Part, error) {
 	var name string
 	var size, offset uint64
 	err := each(parameters, func(key string, p value) (ok bool, want string) {
@@ -82,7 +82,7 @@ func (r *request) part(field string, parameters map[string]*inference.InferParam
 		return !strings.HasPrefix(key, "shared_memory_"), "shared_memory_region, _byte_size or _offset"
 	})
 	if err != nil {
-		return nil, web.InPart(field, err)
+		return nil, web.InPart(field(), err)
 	}
 	// A tensor with any of the three lies in a region, and then two of them are needed.
 	_, sized := parameters["shared_memory_byte_size"]
@@ -93,11 +93,11 @@ func (r *request) part(field string, parameters map[string]*inference.InferParam
 	r.sharing = true // also if what follows fails: Brings decides whether the caller learns why
 	if name == "" || !sized {
 		return nil, &tensor.FieldError{
-			Field: field + ".parameters", Want: "both shared_memory_region and shared_memory_byte_size",
+			Field: field() + ".parameters", Want: "both shared_memory_region and shared_memory_byte_size",
 			Got: "one of them, or neither",
 		}
 	}
-	part, err := r.regions.Part(field, name, offset, size)
+	part, err := r.regions.Part(field(), name, offset, size)
 	if err == nil {
 		r.Holds = append(r.Holds, part)
 	}
@@ -158,10 +158,10 @@ func (r *request) encodeShared(w *elements.Writer, o *output, data []byte) error
 		}
 		return err
 	}
-	parameterOut(w, "shared_memory_region", func() { w.Text(textParam, o.place.Name()) })
-	parameterOut(w, "shared_memory_byte_size", func() { w.Number(int64Param, int64(len(data))) })
+	parameterOut(w, "shared_memory_region", o.place.Name())
+	parameterOut(w, "shared_memory_byte_size", int64(len(data)))
 	if o.place.Offset > 0 {
-		parameterOut(w, "shared_memory_offset", func() { w.Number(int64Param, o.place.Offset) })
+		parameterOut(w, "shared_memory_offset", o.place.Offset)
 	}
 	return nil
 }

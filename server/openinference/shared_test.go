@@ -584,11 +584,16 @@ func TestWebShared(t *testing.T) {
 		`{"binary_data": false, "shared_memory_region": "r", "shared_memory_byte_size": 10}}]}`,
 		`200 {"model_name":"policy","model_version":"2","parameters":{"slot":"prod","table":"53801e6bc13d8976"},"outputs":[`+
 			`{"name":"value","datatype":"FP32","shape":[1],"data":[10]},{"name":"action","datatype":"FP32","shape":[1,2],`+
-			`"parameters":{"shared_memory_byte_size":8,"shared_memory_region":"r"}}]}`)
+			`"parameters":{"shared_memory_region":"r","shared_memory_byte_size":8}}]}`)
 	wrote := make([]byte, 10)
 	if _, err := memory.ReadAt(wrote, 0); err != nil || !bytes.Equal(wrote[:8], floats(1, 2)) || wrote[8] != 0 {
 		t.Errorf("in the region are %v, %v", wrote, err)
 	}
+	none := strings.Replace(strings.Replace(row, `[1, 2, 3, 4]`, `[]`, 1), `[1, 4]`, `[0, 4]`, 1)
+	ask("POST", infer, strings.TrimSuffix(none, "}")+
+		`, "outputs": [{"name": "value", "parameters": {"shared_memory_region": "r", "shared_memory_byte_size": 10}}]}`,
+		`200 {"model_name":"policy","model_version":"2","parameters":{"slot":"prod","table":"53801e6bc13d8976"},"outputs":[`+
+			`{"name":"value","datatype":"FP32","shape":[0],"parameters":{"shared_memory_region":"r","shared_memory_byte_size":0}}]}`)
 	ask("POST", infer, strings.Replace(row, `"data"`, lies+`, "data"`, 1),
 		`400 {"error":"inputs[\"observation\"]: expected no data beside shared_memory_region`)
 	ask("POST", infer, strings.Replace(in, `"r"`, `"x"`, 1), `404 {"error":"inputs[\"observation\"].parameters`)

@@ -2,36 +2,31 @@ package openinference
 
 import (
 	"bufio"
-	"encoding/json"
 	"io"
 	"strconv"
 
 	"google.golang.org/grpc/mem"
-	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 
-	"github.com/weftserve/weft/proto/gen/inference"
+	"github.com/weftserve/weft/runtime/tensor"
 	"github.com/weftserve/weft/server/protect"
 	"github.com/weftserve/weft/server/transport"
 	"github.com/weftserve/weft/server/web"
 	"github.com/weftserve/weft/server/wire/elements"
 )
 
-// inferred is an answer over HTTP: JSON, and the outputs that are bytes behind it. The JSON of the outputs is made as
-// it is written, for it takes several times the memory of the tensors. write frees the pieces.
+// inferred is an answer over HTTP: JSON, and the outputs that are bytes behind it. The elements become JSON as they are
+// written, for that takes several times the memory of the tensors. Write frees the pieces.
 type inferred struct {
-	head    any // the members of the JSON without the outputs
+	head    []byte // the JSON, but for the outputs and what closes it
 	outputs []webOutput
 	pieces  mem.BufferSlice // in which the raw outputs lie
 }
 
-// webOutput is the JSON of an output, but for its data.
+// webOutput is an output of such an answer.
 type webOutput struct {
-	Name       string         `json:"name"`
-	Datatype   string         `json:"datatype"`
-	Shape      []int64        `json:"shape"`
-	Parameters map[string]any `json:"parameters,omitempty"`
-
+	head  []byte // the JSON, but for the elements and what closes it
+	name  string
+	dtype tensor.DType
 	raw   []byte // the elements; empty if they are in a region
 	place place
 }
@@ -45,64 +40,121 @@ const (
 	inRegion         // of shared memory; the answer has none of it
 )
 
-// inferredOf makes an answer over HTTP of one that was encoded for gRPC. It owns the pieces of that unless there is an
+// inferredOf makes an answer over HTTP of one that Encode made for gRPC. It owns the pieces of that unless there is an
 // error, which is a *status.UnsupportedError if an output cannot be JSON.
 func inferredOf(encoded *transport.Encoded, w *wanted) (*inferred, error) {
-	m, raws, err := messageOf(encoded.Pieces())
-	if err != nil {
-		return nil, err
+	a := &inferred{pieces: encoded.Pieces()}
+	data := make([][]byte, len(a.pieces))
+	for i, p := range a.pieces {
+		data[i] = p.ReadOnlyData()
 	}
-	parameters := map[string]any{}
-	for key, p := range m.GetParameters() {
-		parameters[key] = valueOf(p).any
-	}
-	a := &inferred{pieces: encoded.Pieces(), head: struct {
-		Model      string         `json:"model_name"`
-		Version    string         `json:"model_version"`
-		ID         string         `json:"id,omitempty"`
-		Parameters map[string]any `json:"parameters,omitempty"`
-	}{m.GetModelName(), m.GetModelVersion(), m.GetId(), parameters}}
-	for i, o := range m.GetOutputs() {
-		out := webOutput{Name: o.GetName(), Datatype: o.GetDatatype(), Shape: o.GetShape(), raw: raws[i]}
-		if out.Shape == nil {
-			out.Shape = []int64{} // JSON would have null
+	var parameters []byte
+	elementsOf := 0 // the output that comes next with its elements: they are behind all outputs
+	// parameters, outputs and raw_output_contents.
+	const repeated = 1<<4 | 1<<5 | 1<<6
+	for f := elements.ScanOf(elements.NewSource(data), repeated); f.Next(); {
+		switch f.Tag {
+		case elements.BytesTag(1):
+			a.head = appendText(append(a.head, `{"model_name":`...), &f)
+		case elements.BytesTag(2):
+			a.head = appendText(append(a.head, `,"model_version":`...), &f)
+		case elements.BytesTag(3):
+			a.head = appendText(append(a.head, `,"id":`...), &f)
+		case elements.BytesTag(4):
+			parameters = appendParameter(parameters, f.Bytes)
+		case elements.BytesTag(5):
+			a.outputs = append(a.outputs, outputOf(f.Bytes, w))
+		case elements.BytesTag(6):
+			a.outputs[elementsOf].raw = f.Bytes.Whole()
+			elementsOf++
 		}
-		switch parameters := o.GetParameters(); {
-		case len(parameters) > 0: // only outputs in regions have some, see encodeShared
-			out.place, out.Parameters = inRegion, map[string]any{}
-			for key, p := range parameters {
-				out.Parameters[key] = valueOf(p).any
-			}
-		case w.asBytes(out.Name):
-			out.place, out.Parameters = behindJSON, map[string]any{bytesBehind: len(out.raw)}
-		default:
-			if err := web.Listable(out.Name, dtypeOf(out.Datatype), out.raw); err != nil {
+	}
+	a.head = appendParameters(a.head, parameters)
+	for i := range a.outputs {
+		switch o := &a.outputs[i]; o.place {
+		case behindJSON:
+			size := strconv.AppendInt([]byte(`"`+bytesBehind+`":`), int64(len(o.raw)), 10)
+			o.head = appendParameters(o.head, size)
+		case inJSON:
+			if err := web.Listable(o.name, o.dtype, o.raw); err != nil {
 				return nil, err
 			}
+		case inRegion:
 		}
-		a.outputs = append(a.outputs, out)
 	}
 	return a, nil
 }
 
-// messageOf decodes an answer that Encode has made, but for its raw outputs, which stay where they lie.
-func messageOf(pieces mem.BufferSlice) (m *inference.ModelInferResponse, raws [][]byte, err error) {
-	data := make([][]byte, len(pieces))
-	for i, p := range pieces {
-		data[i] = p.ReadOnlyData()
+// outputOf makes an output of its message, which has no elements.
+func outputOf(message elements.Source, w *wanted) webOutput {
+	o := webOutput{head: make([]byte, 0, 128)}
+	var shape, parameters []byte
+	for f := elements.ScanOf(message, 1<<4); f.Next(); { // parameters
+		switch f.Tag {
+		case elements.BytesTag(1):
+			o.name = string(f.Bytes.Whole())
+			o.head = appendText(append(o.head, `{"name":`...), &f)
+		case elements.BytesTag(2):
+			o.dtype = dtypeOf(string(f.Bytes.Whole()))
+			o.head = appendText(append(o.head, `,"datatype":`...), &f)
+		case elements.BytesTag(3):
+			for f.Bytes.Size() > 0 {
+				size, _ := f.Bytes.Varint()
+				shape = strconv.AppendUint(next(shape), size, 10)
+			}
+		case elements.BytesTag(4):
+			parameters = appendParameter(parameters, f.Bytes)
+		}
 	}
-	var rest []byte
-	// parameters, outputs and raw_output_contents.
-	const repeated = 1<<4 | 1<<5 | 1<<6
-	for f := elements.ScanOf(elements.NewSource(data), repeated); f.Next(); {
-		if f.Tag == elements.BytesTag(6) {
-			raws = append(raws, f.Bytes.Whole())
+	o.head = append(append(append(o.head, `,"shape":[`...), shape...), ']')
+	o.head = appendParameters(o.head, parameters)
+	switch {
+	case len(parameters) > 0: // only outputs in regions have some, see encodeShared
+		o.place = inRegion
+	case w.asBytes(o.name):
+		o.place = behindJSON
+	}
+	return o
+}
+
+// next appends the comma behind the part of a list or an object that came before, if any did.
+func next(to []byte) []byte {
+	if len(to) > 0 {
+		to = append(to, ',')
+	}
+	return to
+}
+
+// appendText appends a field that is a text, as JSON.
+func appendText(to []byte, f *elements.Scan) []byte { return web.AppendQuoted(to, f.Bytes.Whole()) }
+
+// appendParameter appends an entry of a map of parameters, one of those that parameterOut makes, to others.
+func appendParameter(to []byte, entry elements.Source) []byte {
+	for f := elements.ScanOf(entry, 0); f.Next(); {
+		if f.Tag == elements.BytesTag(1) {
+			to = append(appendText(next(to), &f), ':')
 			continue
 		}
-		rest = protowire.AppendBytes(protowire.AppendVarint(rest, f.Tag), f.Bytes.Whole())
+		for v := elements.ScanOf(f.Bytes, 0); v.Next(); {
+			switch v.Tag {
+			case elements.NumberTag(boolParam):
+				to = strconv.AppendBool(to, v.Value != 0)
+			case elements.NumberTag(int64Param):
+				to = strconv.AppendInt(to, int64(v.Value), 10)
+			case elements.BytesTag(textParam):
+				to = appendText(to, &v)
+			}
+		}
 	}
-	m = &inference.ModelInferResponse{}
-	return m, raws, proto.Unmarshal(rest, m)
+	return to
+}
+
+// appendParameters appends the parameters to an object, if there are any.
+func appendParameters(to, parameters []byte) []byte {
+	if len(parameters) == 0 {
+		return to
+	}
+	return append(append(append(to, `,"parameters":{`...), parameters...), '}')
 }
 
 // Write implements web.Answer. It writes the answer, and frees its memory. Where bytes follow the JSON, a header has
@@ -147,28 +199,22 @@ func (a *inferred) writeTo(w io.Writer, size int) {
 func (a *inferred) writeJSON(w io.Writer, size int) {
 	to := bufio.NewWriterSize(w, min(size, web.SmallBody))
 	var turn protect.Turn
-	writeOpen(to, a.head)
+	_, _ = to.Write(a.head)
 	_, _ = to.WriteString(`,"outputs":[`)
 	for i := range a.outputs {
 		if i > 0 {
 			_ = to.WriteByte(',')
 		}
 		o := &a.outputs[i]
-		writeOpen(to, o)
+		_, _ = to.Write(o.head)
 		if o.place == inJSON {
 			_, _ = to.WriteString(`,"data":`)
-			web.WriteList(to, dtypeOf(o.Datatype), o.raw, &turn)
+			web.WriteList(to, o.dtype, o.raw, &turn)
 		}
 		_ = to.WriteByte('}')
 	}
 	_, _ = to.WriteString("]}")
 	_ = to.Flush() // a caller that is gone needs no answer
-}
-
-// writeOpen writes an object without its last bracket, so that more members can follow.
-func writeOpen(to *bufio.Writer, object any) {
-	text, _ := json.Marshal(object) //nolint:errchkjson // texts and numbers always are JSON
-	_, _ = to.Write(text[:max(0, len(text)-1)])
 }
 
 // counter is a writer that only counts what is written.

@@ -256,7 +256,7 @@ func (a *restAnswer) write(to *bufio.Writer) {
 		for i := range a.outputs {
 			o := &a.outputs[i]
 			if len(a.outputs) > 1 {
-				_, _ = fmt.Fprintf(to, "%s%s:", map[bool]string{true: "{", false: ","}[i == 0], web.Quoted(o.name))
+				_, _ = fmt.Fprintf(to, "%s%s:", map[bool]string{true: "{", false: ","}[i == 0], web.AppendQuoted(nil, o.name))
 			}
 			left[i] = web.WriteNested(to, o.DType, shape(o.Shape), left[i], strings.HasSuffix(o.name, "_bytes"), &turn)
 		}

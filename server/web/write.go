@@ -159,8 +159,14 @@ func WriteNested(
 	return raw
 }
 
-// Quoted returns a text as JSON has it.
-func Quoted(text string) string {
-	quoted, _ := json.Marshal(text) //nolint:errchkjson // a text always is JSON
-	return string(quoted)
+// AppendQuoted appends a text as JSON has it.
+func AppendQuoted[Text string | []byte](to []byte, text Text) []byte {
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c < ' ', c >= utf8.RuneSelf, c == '"', c == '\\':
+			quoted, _ := json.Marshal(string(text)) //nolint:errchkjson // a text always is JSON
+			return append(to, quoted...)
+		}
+	}
+	return append(append(append(to, '"'), text...), '"')
 }
