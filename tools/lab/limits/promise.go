@@ -103,16 +103,17 @@ func (j *judge) models() {
 		j.of(engineScene(policyName), engineTarget, bestFigure+cpuFigure))
 	j.atMost(1.25, j.of(policyName, j.server, cpuFigure).over(least), "policy: processor time over echo and model", "%.2f")
 	j.atLeast(16, j.of(policyName, j.server, batchRows), "policy: rows in a batch")
-	for i, aim := range []float64{0.7, 0.8} {
-		scene := networkScene(networkCallers[i])
+	for _, l := range networkLoads {
+		times := func(v ...float64) float64 { return float64(l.rows) * v[0] }
 		alone := j.of(engineScene(networkName), engineTarget, bestFigure+rowsFigure)
-		what := scene + ": answers over ONNX Runtime alone"
-		j.atLeast(aim, j.of(scene, j.server, answersFigure).over(alone), what)
-		model, used := j.of(engineScene(networkName), engineTarget, bestFigure+cpuFigure), j.of(scene, j.server, cpuFigure)
-		j.atLeast(aim, model.over(used), what+byTime)
+		what := l.scene() + ": answers over ONNX Runtime alone"
+		j.atLeast(l.aim, combine(times, j.of(l.scene(), j.server, answersFigure)).over(alone), what)
+		model := combine(times, j.of(engineScene(networkName), engineTarget, bestFigure+cpuFigure))
+		used := j.of(l.scene(), j.server, cpuFigure)
+		j.atLeast(l.aim, model.over(used), what+byTime)
 		// A server has to read and answer, too: more than this the processors do not allow.
-		least := combine(sum, model, j.of(scene, echoBytes, cpuFigure))
-		j.atLeast(aim, least.over(used), scene+": processor time of ONNX Runtime and echo over the server's")
+		least := combine(sum, model, j.of(l.scene(), echoBytes, cpuFigure))
+		j.atLeast(l.aim, least.over(used), l.scene()+": processor time of ONNX Runtime and echo over the server's")
 	}
 	for _, model := range lonely {
 		for figure, aim := range map[string]float64{p50Figure: 60, p99Figure: 200} {

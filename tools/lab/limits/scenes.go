@@ -15,7 +15,21 @@ const (
 	manyCallers = 256
 )
 
-var networkCallers = []int{callers, manyCallers}
+// networkLoad is a closed loop of the network, and how much of ONNX Runtime alone it ought to reach.
+type networkLoad struct {
+	callers, rows int
+	aim           float64
+}
+
+var networkLoads = []networkLoad{{callers, 1, 0.7}, {manyCallers, 1, 0.8}, {callers, 16, 0.9}}
+
+func (l networkLoad) scene() string {
+	scene := fmt.Sprintf("network, %d callers", l.callers)
+	if l.rows > 1 {
+		scene += fmt.Sprintf(", %d rows each", l.rows)
+	}
+	return scene
+}
 
 func wireScene(payload string) string { return "wire, " + payload }
 
@@ -40,15 +54,13 @@ func (r *round) policy() error {
 	return errors.Join(r.engine(policyName), r.closed(policyName, load{model: policyName, callers: callers}, targets...))
 }
 
-func networkScene(callers int) string { return fmt.Sprintf("network, %d callers", callers) }
-
 func (r *round) network() error {
 	if err := r.engine(networkName); err != nil {
 		return err
 	}
 	targets := append([]string{echoBytes}, r.wefts()...)
-	for _, n := range networkCallers {
-		if err := r.closed(networkScene(n), load{model: networkName, callers: n}, targets...); err != nil {
+	for _, l := range networkLoads {
+		if err := r.closed(l.scene(), load{model: networkName, callers: l.callers, rows: l.rows}, targets...); err != nil {
 			return err
 		}
 	}

@@ -23,8 +23,8 @@ func (c *runCommand) closedLoops(b *book, places []place) *harness.Table {
 		scenes = append(scenes, wireScene(p.name))
 	}
 	scenes = append(scenes, policyName)
-	for _, n := range networkCallers {
-		scenes = append(scenes, networkScene(n))
+	for _, l := range networkLoads {
+		scenes = append(scenes, l.scene())
 	}
 	for _, model := range lonely {
 		scenes = append(scenes, loneScene(model))
