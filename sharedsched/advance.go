@@ -23,7 +23,7 @@ func (c *Core) advance(now Time, out *Answer) {
 		}
 		if d.turn <= now {
 			c.waited(now, d)
-			d.turn = 0
+			d.turn, d.gathers = 0, nil
 		}
 	}
 	// Each of these either becomes ready, or is watched until a later time: no queue comes twice.

@@ -102,7 +102,12 @@ func playDeadlines(t *testing.T, seed uint64) (starts, late int) {
 			now, ends = ends, Never
 			c.Settle(now, 0, b, Report{DeviceTime: now.Sub(c.lanes[0].started)}, nil)
 		default:
-			if next := now.Add(ms(0, 40)); next < ends {
+			next := now.Add(ms(0, 40))
+			if wake := c.NextWake(); ends == Never && wake < next { // the device waits for callers
+				now = max(now, wake)
+				break
+			}
+			if next < ends {
 				now = next
 			}
 			m := &models[rng.IntN(len(models))]

@@ -36,6 +36,7 @@ type device struct {
 	awaited    *flow         // its batch of tasks that named no time ended last; it may be gone
 	waits      Time          // it waits for its callers since then,
 	until      Time          // and until then, as turn says; 0: it does not
+	gathers    *queue        // for whose callers it waits until turn; nil: it does not
 	end        Time          // when those in flight have most likely ended; of a device with a turn
 	free       Time          // as of the last pick: when a batch started then has the device to itself
 	busy       time.Duration // time of its lanes with a batch in flight; that of lanes that share its time counts once

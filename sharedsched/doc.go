@@ -88,7 +88,8 @@
 //     the horizon not all can be in time, so the one furthest behind goes; from a horizon of a second on, all flows
 //     count. Owed service: before all of these goes a pending queue whose flow is behind them and whose first task
 //     named no time. Its callers ask again once they are answered, and the device waits a moment for them (owed.go).
-//  4. If no flow demands service, the pending queue with the least slack goes: a device does not idle. If no foreground
+//  4. If no flow demands service, the pending queue with the least slack goes: a device does not idle, but for callers
+//     that it has just answered, if one batch for them and for those who wait saves more (gather.go). If no foreground
 //     task waits at all, background work gets the device, in batches of at most a tenth of the smallest target seen in
 //     the last second, so that the next arrival is hardly delayed. If one row takes longer, a batch may run once ten
 //     times its length has passed since the last such batch. So background work always makes progress.

@@ -54,7 +54,7 @@ func (l *lane) left(now Time) time.Duration {
 // it is unlikely to run for longer than Handover yet, or than a part of a batch of it. Batches of unknown cost hold
 // nothing back.
 func (d *device) setTurn(now Time) {
-	d.turn = 0
+	d.turn, d.gathers = 0, nil
 	if !d.shared() || d.inFlight == 0 {
 		return
 	}

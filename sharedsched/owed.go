@@ -16,13 +16,14 @@ import (
 // Such callers ask again a moment after the answer, when the device is taken already: so for that moment it waits for
 // the callers that it has just answered (anticipatory scheduling: Iyer and Druschel, Deceptive Idleness, SOSP 2001).
 
-// callers are the ones that the latest batch of a flow answered, as far as they named no time.
+// callers are the ones that the latest batch of a flow answered, as far as they named no time, or of a queue.
 type callers struct {
 	away  int // have not asked again
+	rows  int // that they asked for; of a queue
 	since Time
-	most  time.Duration // to wait for them
-	// From the answers until all had asked again, the last two times.
-	pauses [2]time.Duration
+	most  time.Duration // to wait for them; of a flow
+	// From the answers until all had asked again, the last times, the latest first.
+	pauses [gatherOf]time.Duration
 }
 
 // answered notes that a batch has ended, after the time that it took, whose tasks all named no time.
@@ -42,7 +43,10 @@ func (r *callers) asked(now Time) {
 }
 
 // back notes that all of them are, or will not come.
-func (r *callers) back(now Time) { r.pauses = [...]time.Duration{r.pauses[1], now.Sub(r.since)} }
+func (r *callers) back(now Time) {
+	copy(r.pauses[1:], r.pauses[:])
+	r.pauses[0] = now.Sub(r.since)
+}
 
 // wait returns for how long they are waited for after their answers.
 func (r *callers) wait() time.Duration {

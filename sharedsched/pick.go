@@ -4,8 +4,8 @@ import "time"
 
 // The pick decides between queues in the order of the package comment: urgency, but shares where not all can be in
 // time, the least slack where no flow demands service, and background work last. A device that has foreground work
-// does not idle, unless the work is held for a batch timeout or waits for its first measurements, callers who are owed
-// service are waited for (owed.go), or a lane is kept for short batches (cap.go).
+// does not idle, unless the work is held for a batch timeout or waits for its first measurements, callers are waited
+// for (owed.go, gather.go), or a lane is kept for short batches (cap.go).
 
 // next carries out EventNext.
 func (c *Core) next(now Time, id LaneID, b *Batch, out *Answer) bool {
@@ -103,7 +103,12 @@ func (c *Core) turn(now Time, d *device) pick {
 	case !beyond:
 		// No flow demands service yet: rather than idle, serve the queue with the least slack.
 		if id, _, ok := d.pending.Min(); ok {
-			return pick{queue: c.queues[id], rule: PickIdle}
+			q := c.queues[id]
+			if until := c.gather(now, q); until > now {
+				d.turn, d.gathers = until, q
+				return pick{}
+			}
+			return pick{queue: q, rule: PickIdle}
 		}
 		return pick{queue: c.pickBackground(now, d), rule: PickBackground}
 	}

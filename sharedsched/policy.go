@@ -83,12 +83,14 @@ const (
 	handoverPart = 4
 )
 
-// Callers who named no time (owed.go).
+// Callers who ask again when they are answered (owed.go, gather.go).
 const (
 	// awaitPart is the part of a batch (half) for which at most the device waits for the callers that it answered.
 	awaitPart = 2
 	// awaitPauses is for how many of the longer of their latest two pauses it waits: most come in one.
 	awaitPauses = 2
+	// gatherOf is of how many pauses the longest but one counts where all are to get one batch: one may be an exception.
+	gatherOf = 4
 )
 
 // The pick (pick.go).

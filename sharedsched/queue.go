@@ -42,6 +42,8 @@ type queue struct {
 	idleAt  Time // when it last became empty, to choose the queue to evict
 	touched bool // in Core.touched
 
+	callers callers // of its latest batch, see gather.go
+
 	stage   stage
 	class   class         // unless resting
 	planned int           // the most rows of the next batch, as of the last refresh

@@ -73,6 +73,10 @@ func (c *Core) settle(now Time, ev *Event, out *Answer) {
 			q.flow.callers.answered(now, tasks, used)
 		}
 	}
+	if l.class == foreground && !l.mixed && !b.Alone {
+		q.callers.answered(now, len(b.Spans), used)
+		q.callers.rows = b.Rows
+	}
 	failed, late := r.Failure != NotFailed, true
 	var part time.Duration // of used, for a span; kept, for most spans have as many rows, and a division takes long
 	for i, rows := 0, 0; i < len(b.Spans); i++ {

@@ -137,6 +137,7 @@ func (c *Core) enqueue(now Time, q *queue, t *Task, when timing, place order, wo
 	v.account.Accepted++
 	if classOf(k.order) == foreground {
 		q.flow.callers.asked(now)
+		q.callers.came(now)
 	}
 	c.queuedBytes += t.Bytes
 	q.expect(k, work)
@@ -154,6 +155,7 @@ func (c *Core) enqueue(now Time, q *queue, t *Task, when timing, place order, wo
 		// may start beside another.
 		c.touch(q)
 	}
+	c.gathered(now, q)
 	return h
 }
 

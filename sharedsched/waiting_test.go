@@ -27,6 +27,8 @@ type crowd struct {
 	key           string
 	target, pause time.Duration
 	from          Time
+	again         func() time.Duration // in the place of pause, if there is one
+	open          bool                 // they ask again without their answer
 
 	took []time.Duration // until each answer
 }
@@ -106,6 +108,9 @@ func (w *waiting) until(end Time) {
 				w.t.Fatal(err)
 			}
 			w.asked[h] = waitingCaller{k.of, w.now}
+			if k.of.open {
+				w.coming = append(w.coming, waitingCaller{k.of, k.at.Add(k.of.again())})
+			}
 		case len(w.runs) > 0 && next == w.runs[0].ends:
 			w.end()
 		default:
@@ -124,7 +129,13 @@ func (w *waiting) end() {
 		k := w.asked[s.Task()]
 		delete(w.asked, s.Task())
 		k.of.took = append(k.of.took, w.now.Sub(k.at))
-		w.coming = append(w.coming, waitingCaller{k.of, w.now.Add(k.of.pause + time.Duration(i)*k.of.pause/32)})
+		switch {
+		case k.of.open:
+		case k.of.again != nil:
+			w.coming = append(w.coming, waitingCaller{k.of, w.now.Add(k.of.again())})
+		default:
+			w.coming = append(w.coming, waitingCaller{k.of, w.now.Add(k.of.pause + time.Duration(i)*k.of.pause/32)})
+		}
 	}
 	took := w.costs[r.Version](r.Rows)
 	w.used[r.Version] += took
