@@ -350,8 +350,8 @@ func (x *trial) next(lane int) {
 	x.note(acts)
 	l := x.core.lanes[lane]
 	if !ok {
-		if d := l.device; d.turn > x.now && (d.until > 0 || d.inFlight > 0 && d.shared()) {
-			if asked && had && len(acts) == 0 && d.until == 0 {
+		if d := l.device; d.turn > x.now && (d.until > 0 || d.gathers != nil || d.inFlight > 0 && d.shared()) {
+			if asked && had && len(acts) == 0 && d.until == 0 && d.gathers == nil {
 				x.t.Fatal("a lane would be woken for nothing")
 			}
 			return

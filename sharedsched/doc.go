@@ -6,7 +6,7 @@
 //   - When not every task can be served in time, share each device fairly among flows, in device time, by weight: a
 //     flow that asks for no more than its share loses nothing by others.
 //   - Never leave a device idle while foreground work waits, unless a batch timeout asks for it, the cost of a shape is
-//     being measured for the first time, or a short rest gains more (owed.go, cap.go, handover.go).
+//     being measured for the first time, or a short rest gains more (owed.go, gather.go, cap.go, handover.go).
 //   - Refuse or drop a task once measured costs show that it would miss its limit. Start no row after its limit.
 //   - Be explainable (every decision is kept with its reason), bounded (every queue has a bound) and deterministic.
 //

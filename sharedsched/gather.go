@@ -24,28 +24,29 @@ func (r *callers) came(now Time) {
 }
 
 // gather returns until when the device is to wait for the callers of the latest batch of a queue that is next, 0: it is
-// not to. It waits for no longer than the batch would take that it puts off.
+// not to. It waits for no longer than the batch would take that it puts off. Where lanes have processors of their own
+// there is nothing to save while some are idle.
 func (c *Core) gather(now Time, q *queue) Time {
 	d, r, s := q.device, &q.callers, &q.version.settings
 	head := &c.tasks[q.ring.At(0).Task]
 	if c.variant.NoAwait || d.pending.Len() > 1 || !s.Batched || s.BatchTimeout > 0 || head.alone || head.next > 0 ||
-		c.hurrying {
+		c.hurrying || d.parallel() > 1 {
 		return 0
 	}
-	since, coming := r.since, r.rows
-	switch {
-	case d.inFlight == 0 && r.away > 0:
-	case d.inFlight > 0 && d.shared() && q.running == d.inFlight: // they are about to be answered
+	since, coming := r.since, r.away*r.rows/max(r.tasks, 1)
+	if d.inFlight > 0 { // on lanes that share the device
 		since, coming = d.freeAt(now), 0
 		for _, l := range d.lanes {
-			if l.running {
-				coming += l.batch.Rows
+			switch {
+			case !l.running:
+			case l.queue != q || l.class == background || l.mixed || l.batch.Reason == FlushUnbatched:
+				return 0
+			default:
+				coming += l.batch.Rows // whose callers are about to be answered
 			}
 		}
-	default:
-		return 0
 	}
-	if q.waiting+coming > q.planned {
+	if coming == 0 || q.waiting+coming > q.planned || since == now && d.inFlight > 0 {
 		return 0
 	}
 	cost := func(rows int) time.Duration { return q.estimate(s.padded(rows)).Cost }
@@ -59,13 +60,16 @@ func (c *Core) gather(now Time, q *queue) Time {
 	return min(since.Add(wait), q.latest)
 }
 
-// gathered ends the wait of a device for callers where a task has come that is of another queue, the last of theirs, or
-// due before the end of the wait.
-func (c *Core) gathered(now Time, q *queue) {
+// gathered follows a refresh of a queue: it ends a wait for callers where all are back, the batch is full or must
+// start, nobody waits any more, or another queue has foreground work.
+func (c *Core) gathered(q *queue) {
 	d := q.device
 	switch {
-	case d.gathers == nil || q.class == background:
-	case d.gathers != q, d.inFlight == 0 && q.callers.away == 0, q.waiting >= q.planned, q.latest < d.turn:
-		d.setTurn(now)
+	case d.gathers == nil:
+	case d.gathers != q && (q.stage == resting || q.class == background):
+	case d.gathers == q && q.stage == pending && !c.hurrying && q.latest >= d.turn &&
+		(d.inFlight > 0 || q.callers.away > 0):
+	default:
+		d.turn, d.gathers = 0, nil // the device was free already when the wait began
 	}
 }

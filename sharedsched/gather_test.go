@@ -13,6 +13,7 @@ type gathering struct {
 	device  Device
 	row     time.Duration
 	callers int // 0: an open loop
+	most    int // rows of a batch
 	again   func(rng *rand.Rand) time.Duration
 }
 
@@ -22,7 +23,7 @@ func (g *gathering) answered(t *testing.T, v Variant) (n int, mean, p99 time.Dur
 	w, rng := newWaiting(t, g.device, v), rand.New(rand.NewPCG(g.seed, 2))
 	of := w.ask(crowd{
 		n: max(1, g.callers), open: g.callers == 0, again: func() time.Duration { return g.again(rng) },
-		version: w.add(1, Settings{Batched: true, MaxBatchSize: 64, MaxQueue: 1000}, func(rows int) time.Duration {
+		version: w.add(1, Settings{Batched: true, MaxBatchSize: g.most, MaxQueue: 1000}, func(rows int) time.Duration {
 			return 5*time.Millisecond + time.Duration(rows)*g.row
 		}),
 	})
@@ -50,6 +51,9 @@ func TestGather(t *testing.T) {
 	for seed := range uint64(24) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		g := gathering{seed: seed, device: devices[seed%2], row: time.Duration(rng.IntN(100_000)), callers: 2 + rng.IntN(16)}
+		if g.most = 64; seed%3 == 0 {
+			g.most = g.callers // all of them are a full batch
+		}
 		pause, noise := 50_000+350_000*rng.Float64(), rng.Float64()
 		g.again = func(rng *rand.Rand) time.Duration {
 			return time.Duration(pause * (1 - noise + noise*rng.ExpFloat64()))
@@ -58,6 +62,7 @@ func TestGather(t *testing.T) {
 			t.Errorf("seed %d: %d callers who pause for %.0f ns with noise %.2f, %v a row: %.2f times the answers", seed,
 				g.callers, pause, noise, g.row, n)
 		}
+		g.most = 64
 		gap := float64(time.Second) / (50 + 2000*rng.Float64())
 		g.callers, g.again = 0, func(rng *rand.Rand) time.Duration { return time.Duration(gap * rng.ExpFloat64()) }
 		if _, mean, p99 := g.over(t); mean > 1.02 || p99 > 1.05 {

@@ -18,15 +18,16 @@ import (
 
 // callers are the ones that the latest batch of a flow answered, as far as they named no time, or of a queue.
 type callers struct {
-	away  int // have not asked again
-	rows  int // that they asked for; of a queue
-	since Time
-	most  time.Duration // to wait for them; of a flow
+	away int // have not asked again
+	// Of a queue: how many there were, and the rows that they asked for.
+	tasks, rows int
+	since       Time
+	most        time.Duration // to wait for them; of a flow
 	// From the answers until all had asked again, the last times, the latest first.
 	pauses [gatherOf]time.Duration
 }
 
-// answered notes that a batch has ended, after the time that it took, whose tasks all named no time.
+// answered notes that a batch has ended, after the time that it took, with so many answers.
 func (r *callers) answered(now Time, tasks int, took time.Duration) {
 	if r.away > 0 {
 		r.back(now)

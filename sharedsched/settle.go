@@ -73,12 +73,9 @@ func (c *Core) settle(now Time, ev *Event, out *Answer) {
 			q.flow.callers.answered(now, tasks, used)
 		}
 	}
-	if l.class == foreground && !l.mixed && !b.Alone {
-		q.callers.answered(now, len(b.Spans), used)
-		q.callers.rows = b.Rows
-	}
 	failed, late := r.Failure != NotFailed, true
 	var part time.Duration // of used, for a span; kept, for most spans have as many rows, and a division takes long
+	var answered, answeredRows int
 	for i, rows := 0, 0; i < len(b.Spans); i++ {
 		s := &b.Spans[i]
 		if s.Rows != rows {
@@ -89,7 +86,15 @@ func (c *Core) settle(now Time, ev *Event, out *Answer) {
 		if t.wanted != Never && t.due < now {
 			l.batch.Missed++
 		}
+		if t.state == taskRunning && t.running == s.Rows && classOf(t.order) == foreground { // and now ends
+			answered++
+			answeredRows += s.Rows
+		}
 		c.endSpan(now, s, b, l.batch.Number, part, out)
+	}
+	if l.class == foreground && !l.mixed && !b.Alone {
+		q.callers.answered(now, answered, used)
+		q.callers.tasks, q.callers.rows = answered, answeredRows
 	}
 	out.Batch = l.batch
 	out.Batch.Elapsed, out.Batch.DeviceTime, out.Batch.Failed = now.Sub(l.started), used, failed

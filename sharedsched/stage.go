@@ -40,6 +40,7 @@ func (c *Core) refresh(now Time, q *queue) {
 	// left: service that is owed must not be lost by going back and forth.
 	served := q.served
 	q.served = false
+	defer c.gathered(q)
 	if !ready {
 		c.rest(q)
 		return

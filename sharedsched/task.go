@@ -155,7 +155,6 @@ func (c *Core) enqueue(now Time, q *queue, t *Task, when timing, place order, wo
 		// may start beside another.
 		c.touch(q)
 	}
-	c.gathered(now, q)
 	return h
 }
 

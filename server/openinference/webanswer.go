@@ -43,7 +43,7 @@ const (
 // inferredOf makes an answer over HTTP of one that Encode made for gRPC. It owns the pieces of that unless there is an
 // error, which is a *status.UnsupportedError if an output cannot be JSON.
 func inferredOf(encoded *transport.Encoded, w *wanted) (*inferred, error) {
-	a := &inferred{pieces: encoded.Pieces()}
+	a := &inferred{pieces: encoded.Pieces(), head: []byte{'{'}}
 	data := make([][]byte, len(a.pieces))
 	for i, p := range a.pieces {
 		data[i] = p.ReadOnlyData()
@@ -55,11 +55,11 @@ func inferredOf(encoded *transport.Encoded, w *wanted) (*inferred, error) {
 	for f := elements.ScanOf(elements.NewSource(data), repeated); f.Next(); {
 		switch f.Tag {
 		case elements.BytesTag(1):
-			a.head = appendText(append(a.head, `{"model_name":`...), &f)
+			a.head = appendText(member(a.head, `"model_name":`), &f)
 		case elements.BytesTag(2):
-			a.head = appendText(append(a.head, `,"model_version":`...), &f)
+			a.head = appendText(member(a.head, `"model_version":`), &f)
 		case elements.BytesTag(3):
-			a.head = appendText(append(a.head, `,"id":`...), &f)
+			a.head = appendText(member(a.head, `"id":`), &f)
 		case elements.BytesTag(4):
 			parameters = appendParameter(parameters, f.Bytes)
 		case elements.BytesTag(5):
@@ -87,16 +87,16 @@ func inferredOf(encoded *transport.Encoded, w *wanted) (*inferred, error) {
 
 // outputOf makes an output of its message, which has no elements.
 func outputOf(message elements.Source, w *wanted) webOutput {
-	o := webOutput{head: make([]byte, 0, 128)}
+	o := webOutput{head: append(make([]byte, 0, 128), '{')}
 	var shape, parameters []byte
 	for f := elements.ScanOf(message, 1<<4); f.Next(); { // parameters
 		switch f.Tag {
 		case elements.BytesTag(1):
 			o.name = string(f.Bytes.Whole())
-			o.head = appendText(append(o.head, `{"name":`...), &f)
+			o.head = appendText(member(o.head, `"name":`), &f)
 		case elements.BytesTag(2):
 			o.dtype = dtypeOf(string(f.Bytes.Whole()))
-			o.head = appendText(append(o.head, `,"datatype":`...), &f)
+			o.head = appendText(member(o.head, `"datatype":`), &f)
 		case elements.BytesTag(3):
 			for f.Bytes.Size() > 0 {
 				size, _ := f.Bytes.Varint()
@@ -106,7 +106,7 @@ func outputOf(message elements.Source, w *wanted) webOutput {
 			parameters = appendParameter(parameters, f.Bytes)
 		}
 	}
-	o.head = append(append(append(o.head, `,"shape":[`...), shape...), ']')
+	o.head = append(append(member(o.head, `"shape":[`), shape...), ']')
 	o.head = appendParameters(o.head, parameters)
 	switch {
 	case len(parameters) > 0: // only outputs in regions have some, see encodeShared
@@ -127,6 +127,14 @@ func next(to []byte) []byte {
 
 // appendText appends a field that is a text, as JSON.
 func appendText(to []byte, f *elements.Scan) []byte { return web.AppendQuoted(to, f.Bytes.Whole()) }
+
+// member begins a member of an object.
+func member(object []byte, name string) []byte {
+	if len(object) > 1 {
+		object = append(object, ',')
+	}
+	return append(object, name...)
+}
 
 // appendParameter appends an entry of a map of parameters, one of those that parameterOut makes, to others.
 func appendParameter(to []byte, entry elements.Source) []byte {
@@ -154,7 +162,7 @@ func appendParameters(to, parameters []byte) []byte {
 	if len(parameters) == 0 {
 		return to
 	}
-	return append(append(append(to, `,"parameters":{`...), parameters...), '}')
+	return append(append(member(to, `"parameters":{`), parameters...), '}')
 }
 
 // Write implements web.Answer. It writes the answer, and frees its memory. Where bytes follow the JSON, a header has
