@@ -93,13 +93,16 @@ func (c *Core) mayGrow(q *queue) int {
 
 // takeAlong fills a batch of the queue with waiting foreground tasks of other flows, or only of those within their
 // shares, to at most so many rows, and reports whether it has as many.
-func (c *Core) takeAlong(now Time, q *queue, b *Batch, most int, within bool) (full bool) {
+func (c *Core) takeAlong(now Time, q *queue, b *Batch, most int, w window, within bool, out *Answer) (full bool) {
 	s := &q.version.settings
 	limit := min(most, c.mayGrow(q))
 	if len(s.AllowedBatchSizes) > 0 { // the batch was brought to one of them: joining is not to need another one
 		limit = min(limit, s.padded(b.Rows))
 	}
 	g, end := q.kin, q.device.free.Add(q.high(limit))
+	if w.line > 0 {
+		end = w.line
+	}
 	c.passed = c.passed[:0]
 	for b.Rows < limit && len(c.passed) < lookedAt {
 		place, _, ok := g.waiting.Min()
@@ -111,7 +114,7 @@ func (c *Core) takeAlong(now Time, q *queue, b *Batch, most int, within bool) (f
 		if other := g.queues[place]; other != q && other.foreground > 0 && c.mayJoin(q, other) &&
 			!(within && other.flow.beyond) {
 			c.setBack(now, other)
-			c.join(now, other, b, limit, end)
+			c.join(now, other, b, limit, end, w, out)
 		}
 	}
 	for _, place := range c.passed {
@@ -135,36 +138,22 @@ func (c *Core) mayJoin(q, other *queue) bool {
 	return !f.beyond || q.flow.beyond && (fair.Len() == 0 || fair.Lead(fairq.Flow(f.id)) <= fairq.Tag(q.cost))
 }
 
-// companyOf returns how many rows of other flows, at most so many, could be taken along by a batch of the queue with
-// that end.
-func (c *Core) companyOf(q *queue, end Time, most int) (rows int) {
-	if c.mayGrow(q) == 0 {
-		return 0
-	}
-	for _, other := range q.kin.queues[:min(len(q.kin.queues), lookedAt)] {
-		if other == nil || other == q || other.foreground == 0 || !c.mayJoin(q, other) {
-			continue
-		}
-		for i := range other.foreground {
-			t := &c.tasks[other.ring.At(i).Task]
-			left := t.rows - t.next
-			if t.alone || t.deadline() < end || left > most-rows {
-				break
-			}
-			rows += left
-		}
-	}
-	return rows
-}
-
 // join moves tasks of another queue into the batch, as long as they fit in whole and their limits are not before its
 // end.
-func (c *Core) join(now Time, other *queue, b *Batch, limit int, end Time) {
+func (c *Core) join(now Time, other *queue, b *Batch, limit int, end Time, w window, out *Answer) {
 	for before := b.Rows; other.foreground > 0; {
-		t := &c.tasks[other.ring.At(0).Task]
+		slot := other.ring.At(0).Task
+		t := &c.tasks[slot]
 		left := t.rows - t.next
-		if t.alone || left > limit-b.Rows || t.deadline() < end {
+		if t.alone || left > limit-b.Rows {
 			break
+		}
+		if t.deadline() < end {
+			if w.line == 0 || t.rank < w.rank || t.ifNew(now) < end {
+				break
+			}
+			c.drop(now, other, slot, DropWindow, w.takes, out)
+			continue
 		}
 		c.takeRows(now, other, left, b)
 		if b.Rows > before {

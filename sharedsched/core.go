@@ -52,11 +52,12 @@ type Core struct {
 	variant        Variant
 	maxQueuedBytes int64
 	queuedBytes    int64
-	seq, batches   uint64   // tasks ever submitted, and batches ever started
-	bounded        []*shape // whose executions ran out of memory lately
-	passed         []int32  // by takeAlong
-	touched        []*queue // queues that changed in the present event and are to be refreshed at its end
-	hurrying       bool     // no batch is held for its timeout
+	seq, batches   uint64      // tasks ever submitted, and batches ever started
+	bounded        []*shape    // whose executions ran out of memory lately
+	passed         []int32     // by takeAlong
+	candidates     []candidate // by giveUp
+	touched        []*queue    // queues that changed in the present event and are to be refreshed at its end
+	hurrying       bool        // no batch is held for its timeout
 	draining       bool
 	log            decisionLog
 }

@@ -107,9 +107,11 @@
 // suffice for the flows whose single row takes longer (cap.go).
 //
 // Early drop: tasks at the head that would miss their limits even alone are dropped. If the limits of the next ones
-// would make the batch so small that it is worth less than four fifths of a batch of those behind them, in rows per
-// device time, they are dropped too, unless one of them has a higher priority than one behind. Otherwise, in overload
-// every task would be served at its last moment, in batches of two, and the device be spent on fixed costs.
+// would make the batch so small that it is worth less than nine tenths of the best one of those behind them, in answers
+// in time per device time, they are dropped too, unless one of them has a higher priority than one behind. Tasks of
+// flows that share the batch count like those behind, but for their sake none is dropped that would not be in time in
+// that batch even if it were new (window.go). Otherwise every task would be served at its last moment in overload, in
+// batches of two, and the device be spent on fixed costs.
 //
 // The device cap: nothing interrupts a batch, so its device time is also bounded by how long others can wait: two
 // thirds of the least, over the flows within their shares, of each one's tenth percentile of targets, less the margins

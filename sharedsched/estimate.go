@@ -49,6 +49,11 @@ func (q *queue) estimate(rows int) cost.Estimate {
 	return q.shape.Estimate(rows)
 }
 
+// costOf returns the expected cost of an execution with that many rows of tasks.
+func (q *queue) costOf(rows int) time.Duration {
+	return q.estimate(q.version.settings.padded(rows)).Cost
+}
+
 // high returns a cost that an execution of that many rows will hardly exceed; 0 where nothing was measured, for an
 // unknown cost must not turn any task away.
 func (q *queue) high(rows int) time.Duration {

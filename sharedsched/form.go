@@ -8,17 +8,21 @@ package sharedsched
 // that one batch may have. A task of more rows than this batch may have now is split, one that would fit the next batch
 // whole is left for it. A batch with room takes tasks of other flows along (along.go). Behind foreground tasks,
 // background ones only take the place of padding: no task waits longer because of them.
-func (c *Core) form(now Time, q *queue, b *Batch, out *Answer) {
+func (c *Core) form(now Time, q *queue, b *Batch, out *Answer) bool {
 	v := q.version
 	s := &v.settings
 	b.Version, b.Spans, b.Rows, b.Padded = v.id, b.Spans[:0], 0, 0
 	b.Alone, b.Reason, q.rest = false, FlushUnspecified, BoundNone
-	room := c.giveUp(now, q, out)
+	w := c.giveUp(now, q, out)
+	room := w.rows
+	if room == 0 {
+		return false
+	}
 	if t := &c.tasks[q.ring.At(0).Task]; t.alone || !s.Batched {
 		b.Alone, b.Reason = true, FlushUnbatched
 		c.takeRows(now, q, t.rows-t.next, b)
 		b.Padded = b.Rows
-		return
+		return true
 	}
 	largest := min(q.planned, c.mayTakeNow(now, q)) // no longer than others expect it to be
 	guarded := min(room, largest, c.mayBlock(now, q))
@@ -28,14 +32,14 @@ func (c *Core) form(now Time, q *queue, b *Batch, out *Answer) {
 	full := false
 	if q.flow.beyond && classOf(head) == foreground { // the flows that ask for no more than their share go first
 		if full = c.takeOwn(now, q, b, most, 1); !full {
-			full = c.takeAlong(now, q, b, most, true)
+			full = c.takeAlong(now, q, b, most, window{}, true, out)
 		}
 	}
 	if !full {
 		full = c.takeOwn(now, q, b, most, q.ring.Len())
 	}
 	if !full && classOf(head) == foreground {
-		if full = c.takeAlong(now, q, b, most, false); !full {
+		if full = c.takeAlong(now, q, b, most, w, false, out); !full {
 			c.takeBehind(now, q, b, most)
 		}
 	}
@@ -46,6 +50,7 @@ func (c *Core) form(now Time, q *queue, b *Batch, out *Answer) {
 	if q.waiting > 0 && full {
 		q.rest = q.boundOf(room, largest, guarded, most)
 	}
+	return true
 }
 
 // boundOf says which bound on the rows of a batch was the least. It gets the rows that deadlines allow, that the device
@@ -56,7 +61,7 @@ func (q *queue) boundOf(deadlines, largest, guarded, most int) Bound {
 		return BoundAllowedSizes
 	case guarded < min(deadlines, largest):
 		return BoundBackground
-	case largest < min(deadlines, q.most):
+	case largest <= deadlines && largest < q.most:
 		return BoundDeviceCap
 	case deadlines < q.most:
 		return BoundDeadlines

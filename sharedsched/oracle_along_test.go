@@ -32,33 +32,48 @@ func (o *oracle) mayJoin(q *oracleQueue, f *oracleFlow) bool {
 	return !o.beyond(f) || o.beyond(q.flow) && (!demand || f.tag[foreground]-o.leastTag(foreground) <= int64(q.cost))
 }
 
-// loose returns the rows of other flows, at most so many, that could join a batch of the queue with that end.
-func (o *oracle) loose(q *oracleQueue, end Time, most int) (rows int) {
-	if o.mayGrow(q) == 0 {
-		return 0
+// joining returns the tasks of other flows that could join a batch of the queue.
+func (o *oracle) joining(now Time, q *oracleQueue, grow int) (all []oracleCandidate) {
+	if grow == 0 {
+		return nil
 	}
 	for _, other := range o.others(q) {
 		if !o.mayJoin(q, other.flow) {
 			continue
 		}
-		for _, t := range other.tasks {
-			left := t.rows - t.next
-			if t.alone || t.rank == backgroundRank || t.limit < end || rows+left > most {
+		for i, t := range other.tasks {
+			if t.alone || t.rank == backgroundRank || t.rows-t.next > grow {
 				break
 			}
-			rows += left
+			k := oracleCandidate{t, t.limit, t.limit, true}
+			// A task in front goes first, or is given up if that is fair.
+			for j, front := range other.tasks[:i+1] {
+				k.strict = min(k.strict, front.limit)
+				if slices.ContainsFunc(other.tasks[:j], func(t *oracleTask) bool { return t.rank < front.rank }) {
+					k.limit = min(k.limit, k.strict)
+				}
+				if j < i {
+					k.limit = min(k.limit, now+front.limit-front.arrival)
+				}
+			}
+			all = append(all, k)
 		}
 	}
-	return rows
+	return all
 }
 
 // along takes tasks of others, or only of those within their shares, into a batch of the queue that has that many rows.
-func (o *oracle) along(now Time, q *oracleQueue, rows, most int, spans []oracleSpan, within bool) ([]oracleSpan, int) {
+func (o *oracle) along(
+	now Time, q *oracleQueue, rows, most int, spans []oracleSpan, within bool, w oracleWindow,
+) (gone []Handle, _ []oracleSpan, _ int) {
 	limit := min(most, o.mayGrow(q))
 	if len(q.version.AllowedBatchSizes) > 0 {
 		limit = min(limit, q.padded(rows))
 	}
 	end := now.Add(q.high(limit))
+	if w.line > 0 {
+		end = w.line
+	}
 	all := o.others(q)
 	all = slices.DeleteFunc(all, func(other *oracleQueue) bool { // it may be empty by now
 		return len(other.tasks) == 0 || other.tasks[0].rank == backgroundRank
@@ -72,8 +87,15 @@ func (o *oracle) along(now Time, q *oracleQueue, rows, most int, spans []oracleS
 		for len(other.tasks) > 0 {
 			t := other.tasks[0]
 			left := t.rows - t.next
-			if t.alone || t.rank == backgroundRank || t.limit < end || rows+left > limit {
+			if t.alone || t.rank == backgroundRank || rows+left > limit {
 				break
+			}
+			if t.limit < end {
+				if w.line == 0 || t.rank < w.rank || now+t.limit-t.arrival < end {
+					break
+				}
+				gone = append(gone, other.remove(0))
+				continue
 			}
 			spans = other.take(left, spans)
 			rows += left
@@ -82,7 +104,7 @@ func (o *oracle) along(now Time, q *oracleQueue, rows, most int, spans []oracleS
 		}
 	}
 	o.joined = slices.Compact(o.joined)
-	return spans, rows
+	return gone, spans, rows
 }
 
 // parts yields the flows that rows of a batch are of, and their parts of a time.

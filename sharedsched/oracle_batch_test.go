@@ -1,6 +1,7 @@
 package sharedsched
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -32,10 +33,14 @@ func (o *oracle) next(now Time) (gone []Handle, served *oracleQueue, k class, sp
 			o.look(now, q)
 			continue
 		}
-		dropped, most := o.giveUp(now, q)
+		dropped, w := o.giveUp(now, q)
 		gone = append(gone, dropped...)
-		spans = o.form(now, q, min(most, o.mayBlock(q)))
-		return gone, q, k, spans
+		if w.rows == 0 {
+			o.look(now, q)
+			continue
+		}
+		dropped, spans = o.form(now, q, min(w.rows, o.mayBlock(q)), w)
+		return append(gone, dropped...), q, k, spans
 	}
 }
 
@@ -55,49 +60,131 @@ func (q *oracleQueue) remove(i int) Handle {
 	return t.handle
 }
 
-// giveUp drops the tasks whose limits would cut the next batch short, if it is worth it, and returns the rows that it
-// may have.
-func (o *oracle) giveUp(now Time, q *oracleQueue) (gone []Handle, rows int) {
-	most := q.most()
-	if q.whole() || !q.tight(now.Add(q.high(most))) {
-		return nil, most
+// oracleWindow is how limits bound a batch: its rows, before which limits tasks are given up, and the rank of its task
+// that matters least.
+type oracleWindow struct {
+	rows int
+	line Time
+	rank uint8
+}
+
+// oracleCandidate is a task that could be in a batch: limit and strict are those by which it can be served, where those
+// in front of it may be given up, and where not.
+type oracleCandidate struct {
+	t             *oracleTask
+	limit, strict Time
+	joins         bool
+}
+
+func (k *oracleCandidate) rows() int { return k.t.rows - k.t.next }
+
+// giveUp drops the tasks whose limits would cut the next batch short, if it is worth it.
+func (o *oracle) giveUp(now Time, q *oracleQueue) (gone []Handle, w oracleWindow) {
+	most, grow := q.most(), 0
+	if q.whole() {
+		return nil, oracleWindow{rows: most}
 	}
-	// The hopeless are given up, until there is a full batch of others whose limits are not before its expected end.
-	expected, front := min(q.waiting(), most), q.tasks[0].rank != backgroundRank
-	if front {
-		expected = max(expected, o.mayGrow(q))
+	if q.tasks[0].rank != backgroundRank {
+		grow = o.mayGrow(q)
 	}
-	end, loose, n := now.Add(q.takes(expected)), 0, 0
-	lost, gained := 99, -1 // ranks: of the tasks that would be lost the one that matters most, and the other way round
-	for n < q.together() && loose < most {
+	if !q.tight(now.Add(q.high(min(most, max(q.waiting(), grow))))) {
+		return nil, oracleWindow{rows: most}
+	}
+	// The hopeless are given up, until there is a full batch of others whose limits are surely not before its end.
+	var own []oracleCandidate
+	for n, loose := 0, 0; n < q.together() && loose < most; {
 		t := q.tasks[n]
 		if q.hopeless(now, t) {
 			gone = append(gone, q.remove(n))
 			continue
 		}
-		if n++; t.limit >= end {
+		n++
+		own = append(own, oracleCandidate{t: t, limit: t.limit})
+		if t.limit >= now.Add(q.high(most)) {
 			loose += t.rows - t.next
-			gained = max(gained, int(t.rank))
-		} else {
-			lost = min(lost, int(t.rank))
 		}
 	}
-	few, many, company := q.fit(now), min(loose, most), 0
-	if front {
-		company = o.loose(q, end, most-loose)
-	}
-	if many == 0 || lost < gained || 10*int64(few)*int64(q.high(many)) >= 8*int64(many)*int64(q.high(few)) {
-		return gone, few
-	}
-	for i, rows := 0, 0; i < q.together() && rows < many; {
-		if q.tasks[i].limit < end {
-			gone = append(gone, q.remove(i))
+	all := append(slices.Clone(own), o.joining(now, q, grow)...)
+	few := q.fit(now, all, grow)
+	for _, several := range []bool{true, false} {
+		candidates := own
+		if several {
+			candidates = all
+		}
+		best, rate := q.window(now, candidates, most, grow)
+		fair := true
+		for _, k := range own {
+			if k.t.limit < best.line {
+				fair = fair && k.t.rank >= best.rank && (!several || now+k.t.limit-k.t.arrival >= best.line)
+			}
+		}
+		if !fair {
 			continue
 		}
-		rows += q.tasks[i].rows - q.tasks[i].next
-		i++
+		if 10*(float64(few)/float64(q.takes(few))) >= 9*rate {
+			break
+		}
+		rows := 0
+		for i, n := 0, len(own); n > 0 && rows < best.rows; n-- {
+			if q.tasks[i].limit < best.line {
+				gone = append(gone, q.remove(i))
+				continue
+			}
+			rows += q.tasks[i].rows - q.tasks[i].next
+			i++
+		}
+		if rows == 0 {
+			return gone, oracleWindow{}
+		}
+		if !several {
+			best.line = 0
+		}
+		return gone, best
 	}
-	return gone, min(loose+company, most)
+	return gone, oracleWindow{rows: few}
+}
+
+// window returns the batch of those with the latest limits that answers the most rows in time for its time.
+func (q *oracleQueue) window(now Time, of []oracleCandidate, most, grow int) (best oracleWindow, rate float64) {
+	slices.SortStableFunc(of, func(a, b oracleCandidate) int {
+		own := func(k oracleCandidate) int { return map[bool]int{false: 0, true: 1}[k.joins] }
+		return cmp.Or(cmp.Compare(b.limit, a.limit), cmp.Compare(own(a), own(b)), cmp.Compare(a.t.rank, b.t.rank),
+			cmp.Compare(a.rows(), b.rows()))
+	})
+	all, sure, fits := 0, 0, true
+	for _, k := range of {
+		if !k.joins || all+k.rows() <= grow {
+			all = min(all+k.rows(), most)
+			fits = fits && k.limit >= now.Add(q.high(all))
+			if fits {
+				sure = all
+			}
+		}
+	}
+	for n := max(sure, 1); n <= all; {
+		w, inTime, takes, high := oracleWindow{}, 0.0, q.takes(n), q.high(n)
+		w.line = now.Add(takes + (high-takes)/4)
+		for _, k := range of {
+			if w.rows == n || k.limit < now.Add(takes) {
+				break
+			}
+			if k.joins && w.rows+k.rows() > grow {
+				continue
+			}
+			late := max(0, float64(now.Add(high)-k.limit)/float64(high-takes))
+			rows := min(k.rows(), n-w.rows)
+			inTime += float64(rows) * (1 - late*late/2) / float64(takes)
+			w.rows, w.line, w.rank = w.rows+rows, min(w.line, k.limit), max(w.rank, k.t.rank)
+		}
+		if inTime > rate {
+			best, rate = w, inTime
+		}
+		if n == all {
+			break
+		}
+		n = min(all, n+max(n/8, 1))
+	}
+	return best, rate
 }
 
 // together returns how many tasks at the head of the queue may be weighed against each other: no foreground task is
@@ -121,37 +208,51 @@ func (q *oracleQueue) tight(end Time) bool {
 	return false
 }
 
-// fit returns how many rows from the head on make a batch that meets all limits.
-func (q *oracleQueue) fit(now Time) (rows int) {
+// fit returns how many rows from the head on, and of others, make a batch that surely meets all limits.
+func (q *oracleQueue) fit(now Time, all []oracleCandidate, grow int) (rows int) {
 	soonest := Never
-	for _, t := range q.tasks {
+	for i, t := range q.tasks {
+		if i > 0 && i >= q.together() || rows == q.most() {
+			break
+		}
 		soonest = min(soonest, t.limit)
 		grown := min(rows+t.rows-t.next, q.most())
 		if rows > 0 && soonest < now.Add(q.high(grown)) {
-			break
+			return rows
 		}
 		rows = grown
+	}
+	slices.SortStableFunc(all, func(a, b oracleCandidate) int {
+		return cmp.Or(cmp.Compare(b.strict, a.strict), cmp.Compare(a.rows(), b.rows()))
+	})
+	for _, k := range all {
+		if k.joins && rows+k.rows() <= grow {
+			if min(soonest, k.strict) < now.Add(q.high(rows+k.rows())) {
+				break
+			}
+			rows += k.rows()
+		}
 	}
 	return rows
 }
 
 // form takes at most that many rows from the queue for the next batch.
-func (o *oracle) form(now Time, q *oracleQueue, most int) (spans []oracleSpan) {
+func (o *oracle) form(now Time, q *oracleQueue, most int, w oracleWindow) (gone []Handle, spans []oracleSpan) {
 	if q.whole() {
-		return q.take(1<<30, spans)
+		return nil, q.take(1<<30, spans)
 	}
 	most = q.policy(most)
 	rows := 0
 	behind, joined := q.tasks[0].rank != backgroundRank, false
 	for n := 0; rows < most; n++ {
 		if behind && o.beyond(q.flow) && n == 1 {
-			if spans, rows = o.along(now, q, rows, most, spans, true); rows == most {
+			if _, spans, rows = o.along(now, q, rows, most, spans, true, oracleWindow{}); rows == most {
 				break
 			}
 		}
 		if behind && !joined && (len(q.tasks) == 0 || q.tasks[0].alone || q.tasks[0].rank == backgroundRank) {
 			joined = true
-			if spans, rows = o.along(now, q, rows, most, spans, false); rows == most {
+			if gone, spans, rows = o.along(now, q, rows, most, spans, false, w); rows == most {
 				break
 			}
 		}
@@ -173,7 +274,7 @@ func (o *oracle) form(now Time, q *oracleQueue, most int) (spans []oracleSpan) {
 			break
 		}
 	}
-	return spans
+	return gone, spans
 }
 
 func (q *oracleQueue) take(room int, spans []oracleSpan) []oracleSpan {

@@ -53,7 +53,10 @@ func (c *Core) serve(now Time, l *lane, p pick, b *Batch, out *Answer) bool {
 	if p.rival != nil {
 		p.passed = p.rival.version.id
 	}
-	c.form(now, q, b, out)
+	if !c.form(now, q, b, out) {
+		c.refreshTouched(now)
+		return false
+	}
 	c.start(now, l, p, b)
 	c.refreshTouched(now)
 	return true

@@ -101,11 +101,14 @@ const (
 	conflictBatches = 2
 )
 
-// Early drop (drop.go).
+// Early drop (window.go).
 const (
-	// A batch that limits cut short is good enough with all but this part (one fifth) of the rows per device time of one
-	// without the tasks that cut it short: what is given up is lost, and estimates are a little wrong.
-	worthSpare = 5
+	// A batch that limits cut short is good enough with all but this part (one tenth) of the answers per device time of
+	// one without the tasks that cut it short: what is given up is lost, and estimates are a little wrong.
+	worthSpare = 10
+	// lineAt is the part (a quarter) of the time between the expected end of a batch and the one that it hardly exceeds
+	// up to which tasks with earlier limits are given up: later ones are more likely in time than not.
+	lineAt = 4
 )
 
 // What flows ask for, their shares, and the device cap that follows from their targets (recent.go, share.go, cap.go).
