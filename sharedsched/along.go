@@ -19,7 +19,7 @@ import (
 //     theirs.
 //   - It is no longer than a batch of its own queue could be, but for the device cap at most, and every queue with such
 //     company expects that (plan), so that others are urgent early enough.
-//   - No limit is missed for it, of a task in the batch (giveUp) or of one that joins.
+//   - No limit is missed for it, of a task in the batch or of one that joins, unless a window is worth it (window.go).
 //   - A flow beyond its share joins no batch of one within, which would be answered later for it; and of others only
 //     where it is not far ahead of the flow furthest behind.
 type kin struct {
@@ -92,7 +92,8 @@ func (c *Core) mayGrow(q *queue) int {
 }
 
 // takeAlong fills a batch of the queue with waiting foreground tasks of other flows, or only of those within their
-// shares, to at most so many rows, and reports whether it has as many.
+// shares, to at most so many rows, and reports whether it has as many. With a window it drops tasks in front of others
+// that join.
 func (c *Core) takeAlong(now Time, q *queue, b *Batch, most int, w window, within bool, out *Answer) (full bool) {
 	s := &q.version.settings
 	limit := min(most, c.mayGrow(q))
@@ -114,7 +115,7 @@ func (c *Core) takeAlong(now Time, q *queue, b *Batch, most int, w window, withi
 		if other := g.queues[place]; other != q && other.foreground > 0 && c.mayJoin(q, other) &&
 			!(within && other.flow.beyond) {
 			c.setBack(now, other)
-			c.join(now, other, b, limit, end, w, out)
+			c.join(now, q, other, b, limit, end, w, out)
 		}
 	}
 	for _, place := range c.passed {
@@ -139,27 +140,24 @@ func (c *Core) mayJoin(q, other *queue) bool {
 }
 
 // join moves tasks of another queue into the batch, as long as they fit in whole and their limits are not before its
-// end.
-func (c *Core) join(now Time, other *queue, b *Batch, limit int, end Time, w window, out *Answer) {
-	for before := b.Rows; other.foreground > 0; {
-		slot := other.ring.At(0).Task
-		t := &c.tasks[slot]
+// end. Those in front of one that joins may be given up.
+func (c *Core) join(now Time, q, other *queue, b *Batch, limit int, end Time, w window, out *Answer) {
+	for i := 0; i < other.foreground; {
+		t := &c.tasks[other.ring.At(i).Task]
 		left := t.rows - t.next
-		if t.alone || left > limit-b.Rows {
-			break
-		}
-		if t.deadline() < end {
-			if w.line == 0 || t.rank < w.rank || t.ifNew(now) < end {
-				break
-			}
-			c.drop(now, other, slot, DropWindow, w.takes, out)
+		switch {
+		case c.givesUp(now, q, other, i, w):
+			i++ // if one behind it joins
 			continue
+		case t.alone || left > limit-b.Rows || t.deadline() < end:
+			return
+		}
+		for ; i > 0; i-- {
+			c.drop(now, other, other.ring.At(0).Task, DropWindow, w.takes, out)
 		}
 		c.takeRows(now, other, left, b)
-		if b.Rows > before {
-			other.served = true
-			c.touch(other)
-		}
+		other.served = true
+		c.touch(other)
 	}
 }
 

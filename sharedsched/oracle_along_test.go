@@ -49,7 +49,8 @@ func (o *oracle) joining(now Time, q *oracleQueue, grow int) (all []oracleCandid
 			// A task in front goes first, or is given up if that is fair.
 			for j, front := range other.tasks[:i+1] {
 				k.strict = min(k.strict, front.limit)
-				if slices.ContainsFunc(other.tasks[:j], func(t *oracleTask) bool { return t.rank < front.rank }) {
+				if o.beyond(q.flow) && !o.beyond(other.flow) ||
+					slices.ContainsFunc(other.tasks[:j], func(t *oracleTask) bool { return t.rank < front.rank }) {
 					k.limit = min(k.limit, k.strict)
 				}
 				if j < i {
@@ -84,18 +85,18 @@ func (o *oracle) along(
 			continue
 		}
 		other.setBack(now, o.low(other.flow))
-		for len(other.tasks) > 0 {
-			t := other.tasks[0]
+		for i := 0; i < len(other.tasks); {
+			t := other.tasks[i]
 			left := t.rows - t.next
-			if t.alone || t.rank == backgroundRank || rows+left > limit {
+			if o.givesUp(now, q, t, w) {
+				i++
+				continue
+			}
+			if t.alone || t.rank == backgroundRank || t.limit < end || rows+left > limit {
 				break
 			}
-			if t.limit < end {
-				if w.line == 0 || t.rank < w.rank || now+t.limit-t.arrival < end {
-					break
-				}
+			for ; i > 0; i-- {
 				gone = append(gone, other.remove(0))
-				continue
 			}
 			spans = other.take(left, spans)
 			rows += left

@@ -85,9 +85,12 @@ func (o *oracle) giveUp(now Time, q *oracleQueue) (gone []Handle, w oracleWindow
 		return nil, oracleWindow{rows: most}
 	}
 	if q.tasks[0].rank != backgroundRank {
-		grow = o.mayGrow(q)
+		if grow = o.mayGrow(q); len(q.version.AllowedBatchSizes) > 0 {
+			grow = min(grow, q.padded(min(q.waiting(), most)))
+		}
 	}
-	if !q.tight(now.Add(q.high(min(most, max(q.waiting(), grow))))) {
+	end := now.Add(q.high(min(most, max(q.waiting(), grow))))
+	if !q.tight(end) {
 		return nil, oracleWindow{rows: most}
 	}
 	// The hopeless are given up, until there is a full batch of others whose limits are surely not before its end.
@@ -106,51 +109,97 @@ func (o *oracle) giveUp(now Time, q *oracleQueue) (gone []Handle, w oracleWindow
 	}
 	all := append(slices.Clone(own), o.joining(now, q, grow)...)
 	few := q.fit(now, all, grow)
-	for _, several := range []bool{true, false} {
-		candidates := own
-		if several {
-			candidates = all
-		}
-		best, rate := q.window(now, candidates, most, grow)
-		fair := true
-		for _, k := range own {
-			if k.t.limit < best.line {
-				fair = fair && k.t.rank >= best.rank && (!several || now+k.t.limit-k.t.arrival >= best.line)
+	kept := 10 * (float64(few) / float64(q.takes(few)))
+	foreground := 0 // tasks that wait
+	for _, other := range o.queues {
+		for _, t := range other.tasks {
+			if t.rank != backgroundRank {
+				foreground++
 			}
 		}
-		if !fair {
+	}
+	patient := foreground == len(all) && !o.beyond(q.flow)
+	least := uint8(backgroundRank)
+	for _, k := range own {
+		if k.limit < end {
+			least = min(least, k.t.rank)
+		}
+	}
+	all = slices.DeleteFunc(all, func(k oracleCandidate) bool { return k.t.rank > least })
+	var best oracleWindow
+	rate, several := 0.0, o.lanes == 1 || o.last() > 0
+	if several {
+		best, rate = q.window(now, own, all, most, grow, true)
+		several = kept < 9*rate
+	}
+	if !several {
+		best, rate = q.window(now, own, all, most, 0, false)
+	}
+	if kept >= 9*rate || patient && q.canWait(now, all, few) {
+		return gone, oracleWindow{rows: few}
+	}
+	rows := 0
+	for i, n := 0, len(own); n > 0 && rows < best.rows; n-- {
+		if q.tasks[i].limit < best.line {
+			gone = append(gone, q.remove(i))
 			continue
 		}
-		if 10*(float64(few)/float64(q.takes(few))) >= 9*rate {
-			break
-		}
-		rows := 0
-		for i, n := 0, len(own); n > 0 && rows < best.rows; n-- {
-			if q.tasks[i].limit < best.line {
-				gone = append(gone, q.remove(i))
-				continue
-			}
-			rows += q.tasks[i].rows - q.tasks[i].next
-			i++
-		}
-		if rows == 0 {
-			return gone, oracleWindow{}
-		}
-		if !several {
-			best.line = 0
-		}
+		rows += q.tasks[i].rows - q.tasks[i].next
+		i++
+	}
+	if !several {
+		best.line = 0
+	}
+	if rows > 0 {
 		return gone, best
 	}
-	return gone, oracleWindow{rows: few}
+	for _, other := range o.others(q) {
+		for o.mayJoin(q, other.flow) && len(other.tasks) > 0 && o.givesUp(now, q, other.tasks[0], best) {
+			gone = append(gone, other.remove(0))
+		}
+		o.look(now, other)
+	}
+	return gone, oracleWindow{}
 }
 
-// window returns the batch of those with the latest limits that answers the most rows in time for its time.
-func (q *oracleQueue) window(now Time, of []oracleCandidate, most, grow int) (best oracleWindow, rate float64) {
-	slices.SortStableFunc(of, func(a, b oracleCandidate) int {
-		own := func(k oracleCandidate) int { return map[bool]int{false: 0, true: 1}[k.joins] }
-		return cmp.Or(cmp.Compare(b.limit, a.limit), cmp.Compare(own(a), own(b)), cmp.Compare(a.t.rank, b.t.rank),
-			cmp.Compare(a.rows(), b.rows()))
-	})
+// canWait reports whether all candidates that are not among the first rows are surely in time in the next batch.
+func (q *oracleQueue) canWait(now Time, of []oracleCandidate, few int) bool {
+	slices.SortStableFunc(of, byLimit)
+	rest := -few
+	for _, k := range of {
+		rest += k.rows()
+	}
+	if rest > q.most() {
+		return false
+	}
+	end := now.Add(q.takes(few) + q.high(max(rest, 1)))
+	for _, k := range of {
+		if rest > 0 && k.limit < end {
+			return false
+		}
+		rest -= k.rows()
+	}
+	return true
+}
+
+// givesUp reports whether a task of another queue is given up for a window of q.
+func (o *oracle) givesUp(now Time, q *oracleQueue, t *oracleTask, w oracleWindow) bool {
+	return t.limit < w.line && !t.alone && t.rank != backgroundRank && t.rank >= w.rank &&
+		now+t.limit-t.arrival >= w.line && (o.beyond(t.queue.flow) || !o.beyond(q.flow))
+}
+
+func byLimit(a, b oracleCandidate) int {
+	own := func(k oracleCandidate) int { return map[bool]int{false: 0, true: 1}[k.joins] }
+	return cmp.Or(cmp.Compare(b.limit, a.limit), cmp.Compare(own(a), own(b)), cmp.Compare(a.t.rank, b.t.rank),
+		cmp.Compare(a.rows(), b.rows()))
+}
+
+// window returns the batch of those with the latest limits that answers the most rows in time for its time, of those
+// for which own tasks are given up fairly.
+func (q *oracleQueue) window(now Time, own, of []oracleCandidate, most, grow int, several bool) (
+	best oracleWindow, rate float64,
+) {
+	slices.SortStableFunc(of, byLimit)
 	all, sure, fits := 0, 0, true
 	for _, k := range of {
 		if !k.joins || all+k.rows() <= grow {
@@ -168,7 +217,7 @@ func (q *oracleQueue) window(now Time, of []oracleCandidate, most, grow int) (be
 			if w.rows == n || k.limit < now.Add(takes) {
 				break
 			}
-			if k.joins && w.rows+k.rows() > grow {
+			if w.rows+k.rows() > n && (k.joins || k.rows() <= n) || k.joins && w.rows+k.rows() > grow {
 				continue
 			}
 			late := max(0, float64(now.Add(high)-k.limit)/float64(high-takes))
@@ -176,7 +225,10 @@ func (q *oracleQueue) window(now Time, of []oracleCandidate, most, grow int) (be
 			inTime += float64(rows) * (1 - late*late/2) / float64(takes)
 			w.rows, w.line, w.rank = w.rows+rows, min(w.line, k.limit), max(w.rank, k.t.rank)
 		}
-		if inTime > rate {
+		unfair := slices.ContainsFunc(own, func(k oracleCandidate) bool {
+			return k.t.limit < w.line && (k.t.rank < w.rank || several && now+k.t.limit-k.t.arrival < w.line)
+		})
+		if inTime > rate && !unfair {
 			best, rate = w, inTime
 		}
 		if n == all {

@@ -19,7 +19,8 @@ type oracle struct {
 	beyond   func(*oracleFlow) bool
 	low      func(*oracleFlow) time.Duration // the least target of its flow that counts
 	kept     func() time.Duration            // the most that a batch on the last lane may take; 0: no bound
-	last     func() time.Duration            // what the batch on the other lane takes, 0 for none
+	lanes    int
+	last     func() time.Duration // what the batch on the other lane takes, 0 for none
 	draining bool
 
 	joined []*oracleQueue // queues that the latest batch took tasks of along

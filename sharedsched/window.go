@@ -41,37 +41,68 @@ func (c *Core) giveUp(now Time, q *queue, out *Answer) window {
 	if first := &c.tasks[q.ring.At(0).Task]; high == 0 || first.alone || !q.version.settings.Batched {
 		return window{rows: most}
 	}
+	d, f := q.device, q.flow
 	k, grow := classOf(q.ring.At(0).order), 0
 	if k == foreground {
 		grow = c.mayGrow(q)
+		if s := &q.version.settings; len(s.AllowedBatchSizes) > 0 {
+			grow = min(grow, s.padded(min(q.waiting, most))) // joining is not to need another size
+		}
 	}
 	// The common case costs one comparison for each task of the batch.
-	if !c.tight(q, most, q.device.free.Add(q.high(min(most, max(q.waiting, grow))))) {
+	end := d.free.Add(q.high(min(most, max(q.waiting, grow))))
+	if !c.tight(q, most, end) {
 		return window{rows: most}
 	}
 	c.sift(now, q, k, most, out)
 	own := len(c.candidates)
 	c.siftOthers(now, q, grow)
-	few := c.fit(q, k, most, grow) // rows of the batch if no task is given up
-	w, rate := c.window(q, most, grow)
-	several := c.mayLose(now, q, own, w, true)
-	if !several { // perhaps others of the queue alone are worth it
-		if w, rate = c.window(q, most, 0); !c.mayLose(now, q, own, w, false) {
-			return window{rows: few}
-		}
-	}
+	few := c.fit(q, k, most, grow)                            // rows of the batch if no task is given up
+	patient := len(c.candidates) == d.foreground && !f.beyond // nobody else waits
+	c.heed(end)
 	kept := float64(few) / float64(q.costOf(few))
-	if worthSpare*kept >= (worthSpare-1)*rate || c.variant.NoWindowDrop {
+	var w window
+	rate, several := 0.0, d.shared() || d.inFlight+1 == d.Lanes // else another lane is free
+	if several {
+		w, rate = c.window(now, q, own, most, grow, true)
+		several = worthSpare*kept < (worthSpare-1)*rate
+	}
+	if !several { // perhaps others of the queue alone are worth it
+		w, rate = c.window(now, q, own, most, 0, false)
+	}
+	if worthSpare*kept >= (worthSpare-1)*rate || c.variant.NoWindowDrop || patient && c.canWait(q, few, most) {
 		return window{rows: few}
 	}
-	w.takes = q.device.free.Add(q.costOf(w.rows)).Sub(now)
-	if c.leave(now, q, own, w, out) == 0 {
-		return window{}
-	}
+	w.takes = d.free.Add(q.costOf(w.rows)).Sub(now)
+	rows := c.leave(now, q, own, w, out)
 	if !several {
 		w.line = 0
 	}
+	if rows == 0 {
+		// The batch would be of others, and each of their first tasks would be given up at a pick of its own.
+		c.leaveOthers(now, q, w, out)
+		return window{}
+	}
 	return w
+}
+
+// canWait reports whether all candidates behind a batch of that many rows are sure to be in time in a second one.
+func (c *Core) canWait(q *queue, few, most int) bool {
+	rest := -few
+	for i := range c.candidates {
+		rest += c.candidates[i].rows
+	}
+	if rest <= 0 || rest > most {
+		return rest <= 0
+	}
+	end := q.device.free.Add(q.costOf(few) + q.high(rest))
+	for i := 0; rest > 0; i++ { // those with the latest limits first
+		if c.candidates[i].limit < end {
+			return false
+		}
+		rest -= c.candidates[i].rows
+	}
+	return true
 }
 
 // leave drops those of the first n tasks of the queue whose limits are before the line of a window, and returns how
@@ -126,34 +157,68 @@ func (c *Core) sift(now Time, q *queue, k class, size int, out *Answer) {
 }
 
 // siftOthers adds the tasks of other flows that could join a batch of the queue with at most so many rows. None joins
-// before the one in front of it, unless that may be given up.
+// before the one in front of it, unless that may be given up: no flow within its share gives up any for one beyond its.
 func (c *Core) siftOthers(now Time, q *queue, most int) {
 	if most == 0 {
 		return
 	}
-	n := len(c.candidates) + lookedAt
-	for _, other := range q.kin.queues {
+	g, left := q.kin, lookedAt
+	const each = lookedAt / 8 // of a queue, or one could hide all others
+	for i := range g.queues {
+		other := g.queues[(int(q.place)+i)%len(g.queues)]
 		if other == nil || other == q || other.foreground == 0 || !c.mayJoin(q, other) {
 			continue
 		}
 		limit, strict, rank := Never, Never, uint8(backgroundRank) // of those in front
-		for i := range other.foreground {
-			t := &c.tasks[other.ring.At(i).Task]
+		for j := range min(other.foreground, each, left) {
+			t := &c.tasks[other.ring.At(j).Task]
 			if t.alone || t.rows-t.next > most {
 				break
-			} else if len(c.candidates) == n {
-				return
 			}
 			l := candidate{rows: t.rows - t.next, limit: t.deadline(), rank: t.rank, joins: 1}
 			strict = min(strict, l.limit)
-			if l.strict = strict; rank < l.rank { // one in front matters more
+			if l.strict = strict; rank < l.rank || !q.mayTell(other) { // one in front matters more
 				limit = min(limit, strict)
 			}
 			l.limit = min(l.limit, limit)
 			limit, rank = min(limit, t.ifNew(now)), min(rank, l.rank)
 			c.candidates = append(c.candidates, l)
+			left--
 		}
 	}
+}
+
+// mayTell reports whether tasks of another queue may be given up for a window of this one.
+func (q *queue) mayTell(other *queue) bool { return other.flow.beyond || !q.flow.beyond }
+
+// heed takes away the candidates that matter less than one of the queue whose limit is before that time, which is not
+// given up for them.
+func (c *Core) heed(end Time) {
+	least := uint8(backgroundRank)
+	for i := range c.candidates {
+		if l := &c.candidates[i]; l.joins == 0 && l.limit < end {
+			least = min(least, l.rank)
+		}
+	}
+	c.candidates = slices.DeleteFunc(c.candidates, func(l candidate) bool { return l.rank > least })
+}
+
+// leaveOthers drops the first tasks of other flows that would be given up for a window of the queue.
+func (c *Core) leaveOthers(now Time, q *queue, w window, out *Answer) {
+	for _, other := range q.kin.queues {
+		if other == nil || other == q || other.foreground == 0 || !c.mayJoin(q, other) {
+			continue
+		}
+		for other.foreground > 0 && c.givesUp(now, q, other, 0, w) {
+			c.drop(now, other, other.ring.At(0).Task, DropWindow, w.takes, out)
+		}
+	}
+}
+
+// givesUp reports whether the ith task of another queue is to be given up for a window of this one.
+func (c *Core) givesUp(now Time, q, other *queue, i int, w window) bool {
+	t := &c.tasks[other.ring.At(i).Task]
+	return t.deadline() < w.line && t.rank >= w.rank && t.ifNew(now) >= w.line && !t.alone && q.mayTell(other)
 }
 
 // ifNew returns the limit that the task would have if it came now: it is given up for tasks of other flows only where a
@@ -209,9 +274,10 @@ func (c *Core) fit(q *queue, k class, size, grow int) int {
 	return rows
 }
 
-// window returns the best batch of candidates, those of other flows up to grow rows, and how many rows it is expected
-// to answer in time per nanosecond of device time.
-func (c *Core) window(q *queue, size, grow int) (best window, rate float64) {
+// window returns the best batch of candidates, those of other flows up to grow rows, for which it is fair that the
+// first own tasks of the queue are given up, and how many rows it is expected to answer in time per nanosecond of
+// device time.
+func (c *Core) window(now Time, q *queue, own, most, grow int, several bool) (best window, rate float64) {
 	slices.SortFunc(c.candidates, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(b.limit, a.limit), cmp.Compare(a.joins, b.joins), cmp.Compare(a.rank, b.rank),
 			cmp.Compare(a.rows, b.rows))
@@ -222,14 +288,14 @@ func (c *Core) window(q *queue, size, grow int) (best window, rate float64) {
 		if l.joins > 0 && all+l.rows > grow {
 			continue
 		}
-		all = min(all+l.rows, size)
+		all = min(all+l.rows, most)
 		if fits = fits && l.limit >= q.device.free.Add(q.high(all)); fits {
 			sure = all
 		}
 	}
 	// A smaller batch than one that is sure is hardly ever better, and near the best the size hardly matters.
 	for n := max(sure, 1); n <= all; n = max(n+1, min(n+n/8, all)) {
-		if w, r := c.windowOf(q, n, grow); r > rate {
+		if w, r := c.windowOf(q, n, grow); r > rate && c.mayLose(now, q, own, w, several) {
 			best, rate = w, r
 		}
 	}
@@ -243,13 +309,13 @@ func (c *Core) windowOf(q *queue, most, grow int) (w window, rate float64) {
 	w.line = end.Add((high - cost) / lineAt)
 	for i := range c.candidates {
 		l := &c.candidates[i]
-		if l.joins > 0 && w.rows+l.rows > grow {
-			continue
-		}
 		if l.limit < end || w.rows == most {
 			break
 		}
 		rows, inTime := min(l.rows, most-w.rows), 1.0
+		if rows < l.rows && (l.joins > 0 || l.rows <= most) || l.joins > 0 && w.rows+rows > grow {
+			continue // it is not split
+		}
 		if l.limit < sure {
 			late := float64(sure-l.limit) / float64(sure-end)
 			inTime -= late * late / 2

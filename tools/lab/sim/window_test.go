@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// drawWindow draws a model, its load and its callers, and the largest batch of which two fit into a deadline.
+// drawWindow draws a model, its load and its callers, and the largest batch so that two fit into a deadline.
 func drawWindow(seed uint64) (w Workload, load float64, fits int) {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	base := 0.3 + 4*rng.Float64()
