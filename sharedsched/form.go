@@ -7,7 +7,8 @@ package sharedsched
 // form takes a prefix of the queue into b, after dropping heads that are to be given up: as many tasks as fit the rows
 // that one batch may have. A task of more rows than this batch may have now is split, one that would fit the next batch
 // whole is left for it. A batch with room takes tasks of other flows along (along.go). Behind foreground tasks,
-// background ones only take the place of padding: no task waits longer because of them.
+// background ones only take the place of padding: no task waits longer because of them. It reports false where all of
+// the queue's tasks for the batch were given up.
 func (c *Core) form(now Time, q *queue, b *Batch, out *Answer) bool {
 	v := q.version
 	s := &v.settings

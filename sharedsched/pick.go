@@ -53,13 +53,12 @@ func (c *Core) serve(now Time, l *lane, p pick, b *Batch, out *Answer) bool {
 	if p.rival != nil {
 		p.passed = p.rival.version.id
 	}
-	if !c.form(now, q, b, out) {
-		c.refreshTouched(now)
-		return false
+	formed := c.form(now, q, b, out)
+	if formed {
+		c.start(now, l, p, b)
 	}
-	c.start(now, l, p, b)
 	c.refreshTouched(now)
-	return true
+	return formed
 }
 
 // pick is the choice of a queue, and the reason.

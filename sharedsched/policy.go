@@ -109,6 +109,10 @@ const (
 	// lineAt is the part (a quarter) of the time between the expected end of a batch and the one that it hardly exceeds
 	// up to which tasks with earlier limits are given up: later ones are in time in seven cases of ten.
 	lineAt = 4
+	// windowSteps is the part (an eighth) by which sizes are tried: near the best one the size hardly matters.
+	windowSteps = 8
+	// lookedAtEach is how many tasks of one other flow are looked at, or one could hide all others.
+	lookedAtEach = lookedAt / 8
 )
 
 // What flows ask for, their shares, and the device cap that follows from their targets (recent.go, share.go, cap.go).

@@ -28,20 +28,21 @@ type window struct {
 // candidate stands for the rows of a waiting task that a batch could have.
 type candidate struct {
 	rows   int
-	limit  Time // of it; of those that join, also of the tasks in front of it, unless these may be given up
-	strict Time // of those that join: the least limit of it and the tasks in front of it
+	limit  Time // the batch must end by then, where tasks in front of one that joins may be given up
+	strict Time // of one that joins: the batch must end by then, where no task is given up
 	rank   uint8
 	joins  int8 // 1: the task is of another flow
 }
 
 // giveUp drops tasks whose limits would make the next batch so small that others would miss theirs. It returns the rows
-// that the batch may have, none where no task of the queue is left for it. The head is not hopeless.
+// that the batch may have, and the line before which tasks of other flows are dropped as others join. There are no rows
+// where all of the queue's tasks for the batch were dropped. The head is not hopeless.
 func (c *Core) giveUp(now Time, q *queue, out *Answer) window {
 	most, _, high := c.fullBatch(q)
 	if first := &c.tasks[q.ring.At(0).Task]; high == 0 || first.alone || !q.version.settings.Batched {
 		return window{rows: most}
 	}
-	d, f := q.device, q.flow
+	d := q.device
 	k, grow := classOf(q.ring.At(0).order), 0
 	if k == foreground {
 		grow = c.mayGrow(q)
@@ -57,9 +58,9 @@ func (c *Core) giveUp(now Time, q *queue, out *Answer) window {
 	c.sift(now, q, k, most, out)
 	own := len(c.candidates)
 	c.siftOthers(now, q, grow)
-	few := c.fit(q, k, most, grow)                            // rows of the batch if no task is given up
-	patient := len(c.candidates) == d.foreground && !f.beyond // nobody else waits
-	c.heed(end)
+	few := c.fit(q, k, most, grow) // rows of the batch if no task is given up
+	nobodyElse := len(c.candidates) == d.foreground && !q.flow.beyond
+	c.leaveOutLesser(end)
 	kept := float64(few) / float64(q.costOf(few))
 	var w window
 	rate, several := 0.0, d.shared() || d.inFlight+1 == d.Lanes // else another lane is free
@@ -70,7 +71,7 @@ func (c *Core) giveUp(now Time, q *queue, out *Answer) window {
 	if !several { // perhaps others of the queue alone are worth it
 		w, rate = c.window(now, q, own, most, 0, false)
 	}
-	if worthSpare*kept >= (worthSpare-1)*rate || c.variant.NoWindowDrop || patient && c.canWait(q, few, most) {
+	if worthSpare*kept >= (worthSpare-1)*rate || c.variant.NoWindowDrop || nobodyElse && c.canWait(q, few, most) {
 		return window{rows: few}
 	}
 	w.takes = d.free.Add(q.costOf(w.rows)).Sub(now)
@@ -163,21 +164,20 @@ func (c *Core) siftOthers(now Time, q *queue, most int) {
 		return
 	}
 	g, left := q.kin, lookedAt
-	const each = lookedAt / 8 // of a queue, or one could hide all others
 	for i := range g.queues {
 		other := g.queues[(int(q.place)+i)%len(g.queues)]
 		if other == nil || other == q || other.foreground == 0 || !c.mayJoin(q, other) {
 			continue
 		}
 		limit, strict, rank := Never, Never, uint8(backgroundRank) // of those in front
-		for j := range min(other.foreground, each, left) {
+		for j := range min(other.foreground, lookedAtEach, left) {
 			t := &c.tasks[other.ring.At(j).Task]
 			if t.alone || t.rows-t.next > most {
 				break
 			}
 			l := candidate{rows: t.rows - t.next, limit: t.deadline(), rank: t.rank, joins: 1}
 			strict = min(strict, l.limit)
-			if l.strict = strict; rank < l.rank || !q.mayTell(other) { // one in front matters more
+			if l.strict = strict; rank < l.rank || !q.mayDisplace(other) { // one in front matters more
 				limit = min(limit, strict)
 			}
 			l.limit = min(l.limit, limit)
@@ -188,12 +188,12 @@ func (c *Core) siftOthers(now Time, q *queue, most int) {
 	}
 }
 
-// mayTell reports whether tasks of another queue may be given up for a window of this one.
-func (q *queue) mayTell(other *queue) bool { return other.flow.beyond || !q.flow.beyond }
+// mayDisplace reports whether tasks of another queue may be given up for a window of this one.
+func (q *queue) mayDisplace(other *queue) bool { return other.flow.beyond || !q.flow.beyond }
 
-// heed takes away the candidates that matter less than one of the queue whose limit is before that time, which is not
-// given up for them.
-func (c *Core) heed(end Time) {
+// leaveOutLesser takes away the candidates that matter less than one of the queue whose limit is before that time:
+// that is not given up for them.
+func (c *Core) leaveOutLesser(end Time) {
 	least := uint8(backgroundRank)
 	for i := range c.candidates {
 		if l := &c.candidates[i]; l.joins == 0 && l.limit < end {
@@ -218,7 +218,7 @@ func (c *Core) leaveOthers(now Time, q *queue, w window, out *Answer) {
 // givesUp reports whether the ith task of another queue is to be given up for a window of this one.
 func (c *Core) givesUp(now Time, q, other *queue, i int, w window) bool {
 	t := &c.tasks[other.ring.At(i).Task]
-	return t.deadline() < w.line && t.rank >= w.rank && t.ifNew(now) >= w.line && !t.alone && q.mayTell(other)
+	return t.deadline() < w.line && t.rank >= w.rank && t.ifNew(now) >= w.line && !t.alone && q.mayDisplace(other)
 }
 
 // ifNew returns the limit that the task would have if it came now: it is given up for tasks of other flows only where a
@@ -258,6 +258,9 @@ func (c *Core) fit(q *queue, k class, size, grow int) int {
 		}
 		rows = next
 	}
+	if rows >= grow {
+		return rows
+	}
 	slices.SortFunc(c.candidates, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(b.strict, a.strict), cmp.Compare(a.rows, b.rows))
 	})
@@ -293,8 +296,8 @@ func (c *Core) window(now Time, q *queue, own, most, grow int, several bool) (be
 			sure = all
 		}
 	}
-	// A smaller batch than one that is sure is hardly ever better, and near the best the size hardly matters.
-	for n := max(sure, 1); n <= all; n = max(n+1, min(n+n/8, all)) {
+	// A smaller batch than one that is sure is hardly ever better.
+	for n := max(sure, 1); n <= all; n = max(n+1, min(n+n/windowSteps, all)) {
 		if w, r := c.windowOf(q, n, grow); r > rate && c.mayLose(now, q, own, w, several) {
 			best, rate = w, r
 		}
