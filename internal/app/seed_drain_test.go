@@ -23,7 +23,7 @@ func TestSignalsDrain(t *testing.T) {
 			r := serve(t, map[string]string{"held": `
 synth: {base: 1ms, ` + tensors + `}
 max_latency: 1m
-batching: {batch_timeout: 1m}
+batching: {batch_timeout: 1m, max_batch_size: 64}
 `})
 			r.awaitReady(t)
 			ctx, cancel := context.WithTimeout(t.Context(), weftest.Patience)

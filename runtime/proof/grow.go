@@ -36,6 +36,11 @@ func (t *trial) grow(ctx context.Context, base *baseline, sizes []int, compare c
 			break
 		}
 		seen, err := t.size(ctx, base, smaller, size, compare)
+		if first := seen; err == nil && measured && curve.harm(size, first.cost) {
+			// Or the machine paused: then this size costs less the next time.
+			seen, err = t.size(ctx, base, smaller, size, compare)
+			seen.cost, seen.difference = min(first.cost, seen.cost), max(first.difference, seen.difference)
+		}
 		if err != nil {
 			return v, err
 		}
@@ -114,8 +119,13 @@ func (c *rowCosts) saw(size int, cost time.Duration) {
 	c.sizes, c.costs = append(c.sizes, size), append(c.costs, row)
 }
 
-// harms reports whether the n-th size makes a row clearly dearer than the best does.
-func (c *rowCosts) harms(n int) bool { return float64(c.costs[n]) > dearer*float64(c.best) }
+// harm reports whether batches of a size and a cost make a row clearly dearer than the best do.
+func (c *rowCosts) harm(size int, cost time.Duration) bool {
+	return c.best > 0 && float64(cost/time.Duration(size)) > dearer*float64(c.best)
+}
+
+// harms reports whether the n-th size does harm.
+func (c *rowCosts) harms(n int) bool { return c.harm(1, c.costs[n]) }
 
 // ends reports whether larger batches than the last need not be tried, for a row of so many bytes.
 func (c *rowCosts) ends(bytes int) bool {

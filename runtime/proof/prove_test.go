@@ -99,6 +99,29 @@ func proveFile(
 	return found, err
 }
 
+// TestPauses: a machine that pauses while one size is measured, whichever, does not make batches smaller.
+func TestPauses(t *testing.T) {
+	for paused := 2; paused <= 256; paused *= 2 {
+		left := 4 // looks at this size, until the pause ends
+		e := weftest.OverRows(3, upTo(256, nil))
+		answer := e.Answer
+		e.Answer = func(b *tensor.Batch) error {
+			rows := int(b.Inputs[0].Shape[0])
+			b.DeviceTime = 10*time.Millisecond + time.Duration(rows)*200*time.Microsecond
+			if rows == paused && left > 0 {
+				left--
+				b.DeviceTime *= 4
+			}
+			return answer(b)
+		}
+		b := modelrepo.Defaults().Batching
+		b.Mode = modelrepo.BatchOn
+		if v := prove(t, e, &b, &weftest.Log{}).Verdict; v.Useful != 256 {
+			t.Errorf("a pause at %d rows: %d are useful, want 256: %s", paused, v.Useful, v.Reason)
+		}
+	}
+}
+
 // upTo fails on more rows than so many.
 func upTo(most int, err error) func(rows [][]float32) error {
 	return func(rows [][]float32) error {
