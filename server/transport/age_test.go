@@ -1,13 +1,13 @@
 package transport_test
 
 import (
+	"io"
 	"net"
 	"testing"
 	"time"
 
+	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/connectivity"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/runtime/tensor"
@@ -24,18 +24,29 @@ func TestMaxConnectionAge(t *testing.T) {
 		transport.MaxConnectionAge(10*time.Millisecond))...)
 	defer s.Stop()
 	go func() { _ = s.Serve(l) }()
-	c, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	c.Connect()
-	for _, state := range []connectivity.State{connectivity.Ready, connectivity.Idle} {
-		weftest.Until(t, "the connection is "+state.String(), func() bool {
-			if now := c.GetState(); now != state {
-				c.WaitForStateChange(t.Context(), now)
+	_ = c.SetDeadline(time.Now().Add(weftest.Patience))
+	if _, err := io.WriteString(c, http2.ClientPreface); err != nil {
+		t.Fatal(err)
+	}
+	frames := http2.NewFramer(c, c)
+	if err := frames.WriteSettings(); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		frame, err := frames.ReadFrame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if away, is := frame.(*http2.GoAwayFrame); is {
+			if away.ErrCode != http2.ErrCodeNo {
+				t.Errorf("it is asked to go with %v", away)
 			}
-			return c.GetState() == state
-		})
+			return
+		}
 	}
 }
