@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/weftserve/weft/internal/weftest"
 	"github.com/weftserve/weft/server/protect"
 )
 
@@ -41,14 +42,19 @@ func TestTurns(t *testing.T) {
 	turn.Begin()
 	defer turn.End()
 	turn.Step(1 << 20) // it waits for the first
-	for i := range 100 {
+	late := 0
+	for i := range int64(100) {
 		if _, err := far.Write([]byte{1}); err != nil {
 			t.Fatal(err)
 		}
 		turn.Step(1 << 20)
 		turn.Step(1 << 20)
-		if n := came.Load(); n < int64(i) { // the last may have been read and not counted yet
-			t.Fatalf("%d bytes were sent, and %d have come", i+1, n)
+		if came.Load() < i { // the last may have been read and not counted yet
+			late++
+			weftest.Until(t, "all bytes have come", func() bool { return came.Load() > i })
 		}
+	}
+	if late > 10 { // the system may have others before the thread that reads
+		t.Errorf("%d of 100 bytes had not come when others had had the processor twice", late)
 	}
 }
